@@ -112,8 +112,7 @@ export class AgentCheckpoints {
   /** Whether the agent, or any of its conversations, has changed since the agent's newest checkpoint. */
   async hasChanged(agent: string): Promise<boolean> {
     const repository = this.repository(agent);
-    const found = await repository.load();
-    if (!found) throw agentNotFound(agent);
+    const found = await repository.require();
     const { branch } = await repository.reader.heads(MAIN);
     if (branch?.record.hidden !== false) return true;
     const { intact, damaged } = await readAgentConversations(this.#context, agent);

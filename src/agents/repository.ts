@@ -34,7 +34,7 @@ import {
 import { retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import { renumberSnapshots, readNumberMoves } from "../conversations/index.js";
-import type { SavedAgent, SavedAgentInfo, AgentContent } from "./saved-agent.js";
+import { agentNotFound, type SavedAgent, type SavedAgentInfo, type AgentContent } from "./saved-agent.js";
 import { type Shadow, shadowToValue } from "../state/index.js";
 
 /** The state in an agent's history. */
@@ -108,6 +108,13 @@ export class AgentRepository {
     return this.#retry(() => this.#exclusive((cursor) => this.#find(cursor)));
   }
 
+  /** Like {@link load}, but throws `AGENT_NOT_FOUND` if the agent was never saved. */
+  async require(): Promise<StoredAgent> {
+    const found = await this.load();
+    if (!found) throw agentNotFound(this.id);
+    return found;
+  }
+
   /** The same agent with all migrations applied to its state. */
   async migrate(found: StoredAgent): Promise<StoredAgent> {
     const { schema } = found.metadata.agent;
@@ -157,8 +164,9 @@ export class AgentRepository {
   }
 
   #retry<T>(attempt: () => Promise<T>): Promise<T> {
-    const isRetryable = (error: unknown): boolean => error instanceof AgentChanged;
-    return retryOnConflict(attempt, { maxAttempts: MAX_ATTEMPTS, isRetryable });
+    return retryOnConflict(attempt, {
+      isRetryable: (error, number) => error instanceof AgentChanged && number < MAX_ATTEMPTS,
+    });
   }
 
   async #commit(cursor: BranchCursor, head: string | undefined, change: AgentChange): Promise<CheckpointInfo> {

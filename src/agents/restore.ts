@@ -32,7 +32,6 @@ import {
   encodeMetadata,
   derivedTitleKey,
   lastMessageTimeKey,
-  MAIN,
   messageCounterKey,
   partsOfConversation,
   piecesOf,
@@ -41,13 +40,13 @@ import {
 } from "../records/index.js";
 import {
   buildCommit,
-  type Cursors,
+  type CommitParts,
+  copyRow,
   loadShadow,
   buildRow,
   type NumberSource,
   parseSaveOptions,
 } from "../sessions/index.js";
-import { agentNotFound } from "./saved-agent.js";
 
 /** What restoring a checkpoint changes, or would change. */
 export interface RestorePlan {
@@ -98,19 +97,17 @@ interface Target {
 /** Restores checkpoints of one agent. */
 export class AgentRestorer {
   readonly #repository: AgentRepository;
-  readonly #cursors: Cursors;
   readonly #numbers: NumberSource;
 
-  constructor(repository: AgentRepository, cursors: Cursors, numbers: NumberSource) {
+  constructor(repository: AgentRepository, numbers: NumberSource) {
     this.#repository = repository;
-    this.#cursors = cursors;
     this.#numbers = numbers;
   }
 
   /** What restoring a checkpoint would change. */
   async plan(number: number, row: CheckpointRow): Promise<RestorePlan> {
     const target = { number, row, state: await readAgentState(this.#repository.reader, number, row) };
-    return this.#planChanges(target, await this.#require(), await this.#conversations());
+    return this.#planChanges(target, await this.#repository.require(), await this.#conversations());
   }
 
   /**
@@ -122,7 +119,7 @@ export class AgentRestorer {
     const { reader } = this.#repository;
     const target = { number, row, state: await readAgentState(reader, number, row) };
     for (let attempt = 1; ; attempt++) {
-      const found = await this.#require();
+      const found = await this.#repository.require();
       const conversations = await this.#conversations();
       const plan = await this.#planChanges(target, found, conversations);
       try {
@@ -144,10 +141,9 @@ export class AgentRestorer {
     conversations: AgentConversations,
     strict: boolean,
   ): Promise<Omit<RestoreResult, "plan"> | undefined> {
-    const { reader, id: agent } = this.#repository;
+    const { reader, cursor, id: agent } = this.#repository;
     const { context, sessionId } = reader;
     const { registry } = context;
-    const cursor = this.#cursors.get(reader, MAIN);
     return cursor.exclusive(async () => {
       const { session, branch } = await cursor.refresh();
       const head = branch?.record.head;
@@ -166,7 +162,19 @@ export class AgentRestorer {
       const options = parseSaveOptions({ kind: "preOperation", trigger: "restore", metadata }, registry);
       const place = { number, seq: nextSeq, branch: branch.record };
       const before = buildRow(place, encoded, options, context.newId, now, undefined);
-      const recovered = this.#recoveredRow(target.row, { number, seq: nextSeq + 1 }, found.version + 1, now);
+      const seq = nextSeq + 1;
+      const as = {
+        seq,
+        id: context.newId({ number, seq }),
+        kind: "recovery",
+        createdAt: now,
+        trigger: "restore",
+      } as const;
+      const restored = { ...decodeAgentMetadata(target.row, reader).agent, version: found.version + 1 };
+      const recovered: CheckpointRow = {
+        ...copyRow(target.row, branch.record, as),
+        metadata: encodeMetadata({ agent: restored, own: {} }, registry),
+      };
       const built = buildCommit({
         sessionId,
         sessionBefore: session,
@@ -195,34 +203,6 @@ export class AgentRestorer {
     });
   }
 
-  /** A new row with the state of another one, and its own version number. */
-  #recoveredRow(
-    row: CheckpointRow,
-    place: { number: number; seq: number },
-    version: number,
-    now: number,
-  ): CheckpointRow {
-    const { reader } = this.#repository;
-    const { agent } = decodeAgentMetadata(row, reader);
-    const metadata: AgentMetadata = { agent: { ...agent, version }, own: {} };
-    return {
-      ...row,
-      seq: place.seq,
-      id: reader.context.newId(place),
-      createdAt: now,
-      kind: "recovery",
-      parent: row.seq,
-      grandparent: row.parent,
-      label: undefined,
-      description: undefined,
-      trigger: "restore",
-      pinned: false,
-      ttl: undefined,
-      metadata: encodeMetadata(metadata as unknown as Record<string, unknown>, reader.context.registry),
-      storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
-    };
-  }
-
   /**
    * The parts of the commit that restore the conversations.
    *
@@ -232,15 +212,12 @@ export class AgentRestorer {
     target: AgentState,
     { intact, damaged }: AgentConversations,
     strict: boolean,
-  ): Promise<{ checks: Check[]; puts: Put[]; deletes: (string | KeyRange)[] }> {
+  ): Promise<CommitParts> {
     const parts = { checks: [] as Check[], puts: [] as Put[], deletes: [] as (string | KeyRange)[] };
-    const current = new Map(intact.map((conversation) => [conversation.id, conversation]));
     const broken = new Set(damaged.map(({ id }) => id));
-    for (const [id, snapshot] of target.conversations) {
-      const stored = current.get(id);
-      current.delete(id);
+    for (const { id, snapshot, stored, isSame } of compareConversations(target, intact)) {
       if (stored) parts.checks.push({ key: conversationKey(id), value: stored.value });
-      if (stored && isSameSnapshot(encodeSnapshot(stored), snapshot)) continue;
+      if (isSame) continue;
       const { record, lastMessageAt, firstTitle } = decodeSnapshot(snapshot, this.#repository.id);
       // A conversation that was deleted gets a new tape: the old one may be in the course of being freed.
       const number =
@@ -263,7 +240,7 @@ export class AgentRestorer {
         parts.puts.push({ key: messageCounterKey(id, number), value: "0" });
       }
     }
-    for (const { id, record, value, items } of current.values()) {
+    for (const { id, record, value, items } of newerConversations(target, intact)) {
       const { deletes, puts } = planConversationRemoval(id, record, true);
       parts.checks.push(
         { key: conversationKey(id), value },
@@ -276,30 +253,23 @@ export class AgentRestorer {
     return parts;
   }
 
-  async #planChanges(target: Target, found: StoredAgent, conversations: AgentConversations): Promise<RestorePlan> {
+  async #planChanges(target: Target, found: StoredAgent, { intact }: AgentConversations): Promise<RestorePlan> {
     const { reader, id: agent } = this.#repository;
-    const current = new Map<string, StoredConversation>(conversations.intact.map((each) => [each.id, each]));
-    const restored: RestoredConversation[] = [];
-    const recreated: string[] = [];
-    for (const [id, snapshot] of target.state.conversations) {
-      const stored = current.get(id);
-      current.delete(id);
-      if (!stored) recreated.push(id);
-      else if (!isSameSnapshot(encodeSnapshot(stored), snapshot)) {
-        restored.push({
-          id,
-          messagesBefore: countPieces(piecesOf(stored.record, stored.items)),
-          messagesAfter: countPieces(piecesOfSnapshot(decodeSnapshot(snapshot, agent))),
-        });
-      }
-    }
+    const compared = compareConversations(target.state, intact);
+    const restored = compared.flatMap(({ id, snapshot, stored, isSame }) => {
+      if (!stored || isSame) return [];
+      const messagesBefore = countPieces(piecesOf(stored.record, stored.items));
+      return [{ id, messagesBefore, messagesAfter: countPieces(piecesOfSnapshot(decodeSnapshot(snapshot, agent))) }];
+    });
+    const recreated = compared.filter(({ stored }) => !stored).map(({ id }) => id);
+    const removed = newerConversations(target.state, intact).map(({ id }) => id);
     const read = reader.stateReader(target.number);
     const states = await diffStates(found.row, target.row, read, reader.context.registry);
     const changes = [
       ...fieldChanges(found.metadata.agent, decodeAgentMetadata(target.row, reader).agent),
       ...states.filter(({ path }) => path !== "/conversations" && !path.startsWith("/conversations/")),
     ];
-    return { agent, sessionId: undefined, changes, restored, recreated, removed: [...current.keys()] };
+    return { agent, sessionId: undefined, changes, restored, recreated, removed };
   }
 
   /** Rejects a restore if the id of a deleted conversation is used by another agent now. */
@@ -320,12 +290,28 @@ export class AgentRestorer {
   #conversations(): Promise<AgentConversations> {
     return readAgentConversations(this.#repository.reader.context, this.#repository.id);
   }
+}
 
-  async #require(): Promise<StoredAgent> {
-    const found = await this.#repository.load();
-    if (!found) throw agentNotFound(this.#repository.id);
-    return found;
-  }
+/** A conversation in a checkpoint, and as it is now; `undefined` if it was deleted since, or is damaged. */
+interface ComparedConversation {
+  readonly id: string;
+  readonly snapshot: string;
+  readonly stored: StoredConversation | undefined;
+  readonly isSame: boolean;
+}
+
+/** Compares the conversations in a checkpoint with the current ones. */
+function compareConversations(then: AgentState, now: readonly StoredConversation[]): ComparedConversation[] {
+  const current = new Map(now.map((each) => [each.id, each]));
+  return [...then.conversations].map(([id, snapshot]) => {
+    const stored = current.get(id);
+    return { id, snapshot, stored, isSame: stored !== undefined && isSameSnapshot(encodeSnapshot(stored), snapshot) };
+  });
+}
+
+/** The conversations that are newer than a checkpoint. */
+function newerConversations(then: AgentState, now: readonly StoredConversation[]): StoredConversation[] {
+  return now.filter(({ id }) => !then.conversations.has(id));
 }
 
 /** The snapshots in the newest checkpoint of conversations that are damaged now. */

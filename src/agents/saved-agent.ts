@@ -51,15 +51,10 @@ export interface AgentToSave<State = unknown>
 }
 
 /** Validated fields of an agent with all defaults. They share nothing with the caller's objects. */
-export interface AgentContent {
-  readonly name: string;
-  readonly type: string | undefined;
-  readonly systemPrompt: string | undefined;
-  readonly capabilities: readonly string[];
-  readonly config: Record<string, unknown>;
-  readonly state: unknown;
-  readonly metadata: Record<string, unknown>;
-}
+export type AgentContent = Pick<
+  SavedAgent<unknown>,
+  "name" | "type" | "systemPrompt" | "capabilities" | "config" | "state" | "metadata"
+>;
 
 const WRITABLE = ["id", "name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"];
 /** Fields of a loaded agent, which can be passed to `save`. They are ignored. */

@@ -30,7 +30,7 @@ import {
 } from "../records/index.js";
 import { SessionReader } from "../sessions/index.js";
 import { scan, scanPages } from "../store/index.js";
-import { validateCount, createListing, type Listing, limitEntries } from "../util/index.js";
+import { validateCount, createListing, type Listing, limitEntries, invalidArgument } from "../util/index.js";
 import type { AutoCheckpoints } from "./auto-checkpoints.js";
 import type { Services } from "./services.js";
 
@@ -223,8 +223,7 @@ function versionConflict(id: string, version: number, expected: number): Savepoi
 }
 
 function invalidFields(id: string): SavepointError<"INVALID_ARGUMENT"> {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
+  return invalidArgument(
     `update(${JSON.stringify(id)}) expects an object with fields, or a synchronous function that returns one. Await asynchronous work before you call update().`,
   );
 }

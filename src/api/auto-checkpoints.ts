@@ -31,14 +31,15 @@ export interface AutoCheckpointOptions {
    */
   readonly interval?: Duration;
   /**
-   * How many checkpoints of the kinds `automatic` and `preOperation` are kept. Every save enforces it, in any process: the
-   * oldest are removed first, except pinned ones and those that a branch or a step starts from.
+   * The maximum number of checkpoints of the kinds `automatic` and `preOperation`, enforced by every save in any process. The
+   * oldest are removed first. Pinned checkpoints do not count. Heads, checkpoints that a branch or a step starts from, and the
+   * newest `preOperation` checkpoint are never removed, so more may stay.
    * @default 10
    */
   readonly max?: number;
   /**
    * Save a checkpoint before a conversation of the agent is deleted, before its checkpoints are pruned, and before its state is
-   * saved in a newer version. (A rewind or restore always saves one.)
+   * first saved after a migration to a newer version. (A rewind or restore always saves one.)
    * @default true
    */
   readonly beforeOperations?: boolean;
@@ -49,7 +50,7 @@ export interface AutoCheckpointOptions {
 /** The agent or session that a policy is for, by id. */
 export type PolicyTarget = { readonly agent: string } | { readonly session: string };
 
-/** What is saved at intervals: an agent, or the current state of a program through its own session handle. */
+/** What is saved at intervals: an agent; or the value that `state()` returns, saved through the handle `session`. */
 export type AutoTarget =
   | { readonly agent: string }
   | { readonly session: Session<never> | Session; readonly state: () => unknown };
@@ -107,7 +108,7 @@ export class AutoCheckpoints {
 
   /**
    * Starts saving checkpoints in this process, the first one after one interval. Without a stored policy, the default one is
-   * stored. Has no effect if it was started before. The timer does not keep the process alive; a failed save is reported by the
+   * stored. Has no effect if it is already started. The timer does not keep the process alive; a failed save is reported by the
    * event `backgroundFailure` and tried again after the next interval.
    */
   async start(target: AutoTarget): Promise<void> {
@@ -132,8 +133,8 @@ export class AutoCheckpoints {
   }
 
   /**
-   * Stops saving checkpoints in this process: of one agent or session, or of all. A session id stops all branches of the session.
-   * After it has resolved, none is saved.
+   * Stops saving checkpoints in this process: of one agent or session, or of all. If a session id is given, the timers of all
+   * its branches are stopped. When the promise has resolved, no more checkpoints are saved.
    */
   async stop(target?: TimerTarget): Promise<void> {
     const wanted = target && this.#timerName(target);
@@ -165,7 +166,8 @@ export class AutoCheckpoints {
       if (hasChanged && !timer.stopped) await this.#checkpoints.create({ agent, ...fields });
     } else {
       const session = target.session as Session;
-      // Read through another handle: the caller's own must still reject saves over heads that its user has not seen.
+      // Read through a separate handle. Reading through the caller's handle would mark the head as seen, and a save over the
+      // head of another writer would no longer be rejected.
       const reader = openSession(this.#services, session.id, { branch: session.branch });
       const latest = await reader.latest();
       const state = target.state();

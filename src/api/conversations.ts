@@ -1,9 +1,8 @@
 /** `sp.conversations`: the conversations of agents and their messages. */
-import { isSavepointError, SavepointError } from "../errors.js";
+import { SavepointError } from "../errors.js";
 import {
   type Conversation,
   type ConversationEntry,
-  type ConversationFields,
   type ConversationInfo,
   type ConversationListOptions,
   conversationNotFound,
@@ -43,6 +42,7 @@ import {
   type Listing,
   limitEntries,
   parseTimestamp,
+  unlessConflict,
 } from "../util/index.js";
 import type { AutoCheckpoints } from "./auto-checkpoints.js";
 import type { Services } from "./services.js";
@@ -110,18 +110,21 @@ export class Conversations {
     );
     const { id } = conversation;
     const { expectedMessages } = options;
+    const { conversationWriter } = this.#services;
     for (;;) {
       const stored = await readConversation(context, checkId(id, "conversation id"));
       const count = stored ? countPieces(piecesOf(stored.record, stored.items)) : 0;
       if (expectedMessages !== undefined && count !== expectedMessages)
         throw messageCountConflict(id, count, expectedMessages);
       if (!stored) {
-        if (await this.#tryCreate(fields, messages)) return this.#info(id);
+        const created = await unlessConflict(conversationWriter.create(fields, messages));
+        if (created !== undefined) return this.#info(id);
+        // Another writer has created it first.
         continue;
       }
       const { agent } = stored.record;
       if (fields.agent !== undefined && fields.agent !== agent) throw wrongAgent(id, agent, fields.agent);
-      if (await this.#services.conversationWriter.replace(stored, fields, messages)) return this.#info(id);
+      if (await conversationWriter.replace(stored, fields, messages)) return this.#info(id);
     }
   }
 
@@ -213,17 +216,6 @@ export class Conversations {
   async search(text: string, options: SearchOptions = {}): Promise<ConversationHit[]> {
     this.#services.open();
     return this.#services.search.conversations(text, options);
-  }
-
-  /** `false` if another writer has created it first. */
-  async #tryCreate(fields: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
-    try {
-      await this.#services.conversationWriter.create(fields, messages);
-      return true;
-    } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) return false;
-      throw error;
-    }
   }
 
   /** A conversation as it was in a checkpoint of its agent. */

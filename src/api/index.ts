@@ -6,7 +6,7 @@
 export { Agents, type SaveAgentOptions } from "./agents.js";
 export { type AutoCheckpointOptions, AutoCheckpoints, type AutoTarget, type PolicyTarget } from "./auto-checkpoints.js";
 export { type CheckpointListOptions, Checkpoints, type RestoreReport } from "./checkpoints/checkpoints.js";
-export type { AnyCheckpointInfo } from "./checkpoints/info.js";
+export type { AnyCheckpointInfo } from "./checkpoints/list.js";
 export { type ConversationChange, Conversations, type WholeConversation } from "./conversations.js";
 export { type OpenedStore, type OpenOptions, openServices } from "./open.js";
 export { RetentionPolicies, type RetentionPolicy } from "./retention-policies.js";

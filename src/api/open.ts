@@ -1,5 +1,4 @@
 /** Opening a store: from a URL and options to the services behind a `Savepoint`. */
-import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { Events, type LastShutdown, type Listeners, ProcessRegistration } from "../events/index.js";
 import { PolicyCache, SweepSchedules } from "../policies/index.js";
@@ -8,7 +7,7 @@ import { readLastShutdown, type StoreAddress } from "../runs/index.js";
 import { type AgentMigrations, Migrations } from "../sessions/index.js";
 import { type AnyStoredClass, ClassRegistry } from "../state/index.js";
 import { openTarget, type OpenTarget, type Store, type StoreOptions } from "../store/index.js";
-import { type Duration, toMilliseconds } from "../util/index.js";
+import { type Duration, toMilliseconds, invalidArgument } from "../util/index.js";
 import { Services } from "./services.js";
 
 /** Options of `Savepoint.open()`. */
@@ -121,8 +120,7 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
 function parseLease(lease: Duration = DEFAULT_LEASE): number {
   const milliseconds = toMilliseconds(lease, "lease");
   if (milliseconds >= MIN_LEASE) return milliseconds;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `\`lease\` must be at least ${MIN_LEASE} ms, got ${milliseconds} ms: a shorter one cannot be renewed in time.`,
   );
 }

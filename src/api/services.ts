@@ -4,7 +4,7 @@ import { AgentCheckpoints } from "../agents/index.js";
 import type { Context } from "../context.js";
 import { ConversationWriter } from "../conversations/index.js";
 import type { ProcessRegistration, RunEvent } from "../events/index.js";
-import { Runs, type StoreAddress } from "../runs/index.js";
+import { LiveRuns, Runs, type StoreAddress } from "../runs/index.js";
 import { Search } from "../search/index.js";
 import { Cursors, type Migrations, NumberSource } from "../sessions/index.js";
 
@@ -73,7 +73,7 @@ export class Services {
 
   /** Runs with a lease of their own, such as those of a worker. */
   createRuns(lease: number, onEvent?: (event: RunEvent) => void): Runs {
-    return new Runs(this.#context, this.cursors, lease, this.#settings.storeAddress, onEvent);
+    return new Runs(new LiveRuns(this.#context, this.cursors, lease, this.#settings.storeAddress, onEvent));
   }
 
   /** Rises whenever this process deletes the session. */
@@ -96,7 +96,7 @@ export class Services {
   /** Stops the runs, waits for saves in progress, and closes the store if it is ours. */
   async close(): Promise<void> {
     const { registration, ownsStore } = this.#settings;
-    await this.runs.close();
+    await this.runs.live.close();
     await this.cursors.idle();
     // If the note stays, the next process that opens the store reports an unclean shutdown, which is true.
     await registration?.remove().catch((error: unknown) => {

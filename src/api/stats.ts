@@ -40,29 +40,17 @@ export interface Stats {
 }
 
 /** Counts so far, and the key ranges of what was counted. */
-interface Count {
-  agents: number;
-  sessions: number;
-  checkpoints: number;
-  conversations: number;
-  messages: number;
+type Count = { -readonly [Name in Exclude<keyof Stats, "bytes">]: number } & {
   readonly records: KeyRange[];
   readonly tapes: KeyRange[];
-}
+};
 
 /** Counts everything in the store, or everything of one agent. Reads one record per session and conversation. */
 export async function readStats(context: Context, agent: string | undefined): Promise<Stats> {
   if (agent !== undefined) checkId(agent, "agent id");
   const { store } = context;
-  const count: Count = {
-    agents: 0,
-    sessions: 0,
-    checkpoints: 0,
-    conversations: 0,
-    messages: 0,
-    records: [],
-    tapes: [],
-  };
+  const none = { agents: 0, sessions: 0, checkpoints: 0, conversations: 0, messages: 0 };
+  const count: Count = { ...none, records: [], tapes: [] };
   if (agent === undefined) {
     for await (const page of scanPages(store, ALL_SESSION_NUMBERS)) await countSessions(context, valuesOf(page), count);
     for await (const page of scanPages(store, ALL_CONVERSATION_NUMBERS)) {

@@ -28,7 +28,7 @@ export class Workers {
     const settings = parseWorkerOptions(options, { lease: this.#services.lease, name: `${host}:${pid}`, poll });
     const runs = this.#services.createRuns(settings.lease, (event) => worker.emit(event));
     const worker = new Worker(
-      { context, runs, close: this.#close, stopped: (one) => this.#running.delete(one) },
+      { runs, close: this.#close, stopped: (one) => this.#running.delete(one) },
       byName,
       settings,
     );

@@ -10,7 +10,10 @@ import {
 } from "../sessions/index.js";
 import type { Services } from "./services.js";
 
-/** What a handle last read or wrote: the number of its session, and the head of its branch. */
+/**
+ * What a handle last read or wrote: the number of its session (see records/keys.ts: a session that is created again under
+ * the same id has another one), and the head of its branch.
+ */
 interface Observation {
   readonly number: number | undefined;
   readonly head: string | undefined;
@@ -42,20 +45,26 @@ export class WriteGuard {
     if (this.#deletions !== this.#services.deletionsOf(this.#sessionId)) throw sessionDeleted(this.#sessionId);
   }
 
-  /** @throws `SESSION_DELETED` if these records belong to a later session with the same id */
+  /** @throws `SESSION_DELETED` if the session that the handle has seen was deleted, even if there is a new one with the same id */
   requireSameSession({ session }: Heads): void {
     const number = this.#observed?.number;
     if (number !== undefined && session?.record.number !== number) throw sessionDeleted(this.#sessionId);
     this.requireUndeleted();
   }
 
-  /** @throws `AGENT_MISMATCH` if the handle was opened for another agent than the agent of the session */
+  /** @throws `AGENT_MISMATCH` if the session belongs to a different agent than the handle was opened for */
   requireAgent(agent: string | undefined): void {
     if (agent === undefined || this.#agent === undefined || agent === this.#agent) return;
     throw agentMismatch(this.#sessionId, agent, this.#agent);
   }
 
-  /** Checks that the handle may save on these records. @throws `CONFLICT` if another writer has moved the branch */
+  /**
+   * Checks that the handle may save a checkpoint after these heads.
+   *
+   * @throws `CONFLICT` if another writer has moved the branch
+   * @throws `SESSION_DELETED`, `AGENT_MISMATCH`, `BRANCH_NOT_FOUND`
+   * @throws {@link BranchHeldError} if a run holds the branch
+   */
   admit(heads: Heads): void {
     this.requireSameSession(heads);
     const { session, branch } = heads;
@@ -66,14 +75,17 @@ export class WriteGuard {
     if (isMoved) throw branchMoved(this.#sessionId, this.#branch, heads);
   }
 
-  /** Records what the user of the handle now knows: later saves build on these heads. */
+  /** Records that the user of the handle has seen these heads: later saves build on them. */
   observe(heads: Heads): void {
     this.requireSameSession(heads);
     const head = heads.branch?.record.head;
     this.#observed = { number: heads.session?.record.number, head: head?.id, seq: head?.seq ?? -1 };
   }
 
-  /** Records a save of this handle. A save on another branch, or one that returned an older checkpoint, changes nothing. */
+  /**
+   * Records a save of this handle. Has no effect if the checkpoint is on another branch, or is not newer than the observed
+   * head: a repeated save with the same id returns the existing checkpoint.
+   */
   observeSave(info: CheckpointInfo, sessionNumber: number | undefined): void {
     if (info.branch !== this.#branch || info.seq <= (this.#observed?.seq ?? -1)) return;
     this.#observed = { number: sessionNumber, head: info.id, seq: info.seq };

@@ -81,8 +81,13 @@ export async function backup(context: Context, options: BackupOptions): Promise<
   }
 }
 
-/** Returns whether this is the file name of a backup. Names of backups sort by the time at which they were written. */
-export function isBackup(name: string): boolean {
+/** The paths of the backups in a folder, newest first. Names of backups sort by the time at which they were written. */
+export async function listBackupFiles(folder: string): Promise<string[]> {
+  const names = (await readdir(folder)).filter(isBackup).sort().reverse();
+  return names.map((name) => join(folder, name));
+}
+
+function isBackup(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith(EXTENSION);
 }
 
@@ -152,10 +157,8 @@ function parseOptions(options: BackupOptions): Required<Pick<BackupOptions, "to"
 
 async function listBackups(folder: string): Promise<BackupInfo[]> {
   try {
-    const names = (await readdir(folder)).filter(isBackup).sort().reverse();
     const backups: BackupInfo[] = [];
-    for (const name of names) {
-      const path = join(folder, name);
+    for (const path of await listBackupFiles(folder)) {
       const file = await stat(path).catch((error: unknown) => {
         if (!isMissingFileError(error)) throw error;
         return undefined;

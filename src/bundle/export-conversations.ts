@@ -1,4 +1,4 @@
-/** Exporting the conversations of an agent as a section of a bundle, with messages that only checkpoints still reference. */
+/** Exports the conversations of an agent as a section of a bundle, with messages that only checkpoints still reference. */
 import type { AgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -23,15 +23,13 @@ import {
 import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
-import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
-
-/** If the conversations change during every attempt, the last one is exported with its holes. */
-const MAX_ATTEMPTS = 20;
+import type { BundleFrame, BundleLine, SectionLines, SectionStart } from "./format.js";
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /**
- * All conversations of an agent; with `undefined`, those that belong to no agent. They may be written meanwhile: if something
- * is missing and they have changed, the section is started again.
+ * Yields the lines of a section with all conversations of an agent or, if `agent` is `undefined`, those that belong to no
+ * agent. Other processes may write to them during the export. If data is missing and the conversations have changed, the
+ * section is exported again.
  *
  * @param highest conversations with a higher number are newer than the export and left out
  */
@@ -40,22 +38,12 @@ export async function* exportConversations(
   agent: string | undefined,
   highest: number,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
-  let snapshot = await readSnapshot(context, agent, highest);
-  yield await buildStart(context, agent, snapshot.intact);
-  const announced = new Set(snapshot.intact.map(({ id }) => id));
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    for await (const line of sectionLines(context, agent, snapshot, announced, blobsWritten)) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const now = await readSnapshot(context, agent, highest);
-    if (holes === 0 || now.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS) return;
-    yield { again: true };
-    snapshot = now;
-  }
+): SectionLines {
+  const readNow = (): Promise<AgentConversationsSnapshot> => readSnapshot(context, agent, highest);
+  const first = await readNow();
+  yield await buildStart(context, agent, first.intact);
+  const announced = new Set(first.intact.map(({ id }) => id));
+  yield* exportUnchanged(first, readNow, (snapshot) => sectionLines(context, agent, snapshot, announced, blobsWritten));
 }
 
 /** @param announced the ids that the start of the section has named; others cannot be added later */
@@ -94,7 +82,7 @@ export async function* exportMessages(
   agent: string,
   live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
+): SectionLines {
   yield await buildStart(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
   for (const number of live.keys()) yield { gone: number };

@@ -1,8 +1,10 @@
 /**
- * Exporting a session as a section of a bundle; or one of its checkpoints, as a session that has only that one.
+ * Exports a session as a section of a bundle. Can also export a single checkpoint, as a session that contains only this
+ * checkpoint.
  *
- * The session may be saved meanwhile. Its branches, runs and queue entries are read at one moment, and anything newer is left
- * out. If something is missing because it was removed meanwhile, the section is started again.
+ * Other processes may save checkpoints during the export. The branches, runs and queue entries of the session are read from
+ * one snapshot, and anything newer is left out. If data is missing because it was removed during the export, the section is
+ * exported again.
  */
 import { journalRefs, Marks, rowRefs } from "../gc/index.js";
 import {
@@ -36,8 +38,8 @@ import {
 } from "../records/index.js";
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
-import type { BundleLine, SectionStart } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
+import type { BundleLine, SectionLines } from "./format.js";
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /** The records of a session at one moment. */
 interface SessionSnapshot {
@@ -53,45 +55,31 @@ interface SessionSnapshot {
   readonly fingerprint: string;
 }
 
-/** If the session changes during every attempt, the last one is exported with its holes. */
-const MAX_ATTEMPTS = 20;
-
 /**
+ * Yields the lines of the section of a session; nothing if the session does not exist.
+ *
  * @param highest a session with a higher number is newer than the export and left out
  * @param options.only export only this checkpoint
- * @param options.required fail if the session is deleted meanwhile, instead of leaving it out
+ * @param options.required fail if the session is deleted during the export, instead of leaving it out
  */
 export async function* exportSession(
   reader: SessionReader,
   highest: number,
   blobsWritten: Set<string>,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
-): AsyncGenerator<SectionStart | BundleLine> {
-  let snapshot = await readSnapshot(reader);
-  if (!snapshot || snapshot.session.number > highest) return;
-  const { number, createdAt } = snapshot.session;
+): SectionLines {
+  const first = await readSnapshot(reader);
+  if (!first || first.session.number > highest) return;
+  const { number, createdAt } = first.session;
   yield { begin: "session", id: reader.sessionId, number, createdAt };
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    const lines = only
-      ? checkpointLines(reader, snapshot, only, blobsWritten)
-      : sessionLines(reader, snapshot, blobsWritten);
-    for await (const line of lines) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    const now: SessionSnapshot | undefined = await readSnapshot(reader);
-    const exists = now?.session.number === number;
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const isFinal = holes === 0 || now?.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS;
-    if (exists && isFinal) return;
-    yield { again: true };
-    if (!now || !exists) {
-      if (required) throw sessionDeleted(reader.sessionId);
-      return;
-    }
-    snapshot = now;
-  }
+  const readAgain = async (): Promise<SessionSnapshot | undefined> => {
+    const snapshot = await readSnapshot(reader);
+    return snapshot?.session.number === number ? snapshot : undefined;
+  };
+  const exists = yield* exportUnchanged(first, readAgain, (snapshot) =>
+    only ? checkpointLines(reader, snapshot, only, blobsWritten) : sessionLines(reader, snapshot, blobsWritten),
+  );
+  if (!exists && required) throw sessionDeleted(reader.sessionId);
 }
 
 async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | undefined> {
@@ -103,10 +91,10 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   const runKeys: string[] = [];
   for await (const { key } of scan(store, runsOf(sessionId))) runKeys.push(key);
   const branchKeys = names.map((name) => branchKey(sessionId, name));
-  // An enqueued session has a queue entry, but no branch before it starts.
+  // All branches that may have a queue entry: an enqueued session has one for `main`, but no branch before it starts.
   const queued = [...new Set([MAIN, ...names])];
   const entryKeys = queued.map((name) => queueEntryKey(sessionId, name));
-  // One read for all: a journal belongs to the head that it was recorded after.
+  // One call reads all records from one snapshot: a journal is valid only with the head that it was recorded after.
   const found = await store.get([sessionKey(sessionId), ...branchKeys, ...entryKeys, ...runKeys]);
   const holes: BundleLine[] = [];
   const readable = found.map((record): StoredRecord | undefined => {
@@ -115,7 +103,7 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   });
   const [own, ...others] = readable;
   if (!own) {
-    // Throws if the record is damaged, and not just missing.
+    // Throws if the record is damaged; returns if it is missing.
     await reader.session();
     return undefined;
   }
@@ -123,7 +111,7 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   const queueEntries = new Map<string, string>();
   for (const [index, name] of queued.entries()) {
     const record = others[names.length + index];
-    // The process that runs it here does not run it where it is imported.
+    // Without the owner: no process runs this session in the store that imports the bundle.
     if (record) queueEntries.set(name, encodeQueueEntry({ ...decodeQueueEntry(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
@@ -153,7 +141,8 @@ async function* sessionLines(
     if (head && !hidden && !rows.has(head.seq))
       rows.set(head.seq, { value: encodeRow(head), refs: head.skeleton.refs });
   }
-  const { marks, blobs, holes } = createMarks(reader, number);
+  const reached = markReached(reader, number);
+  const { marks } = reached;
   for (const { name } of branches) {
     const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
     const journal = value === undefined ? undefined : decodeJournal(value);
@@ -162,9 +151,8 @@ async function* sessionLines(
   }
   await marks.markFrames(branches.flatMap(({ head }) => (head ? [rowRefs(head)] : [])));
   await marks.markFrames([...rows].map(([seq, { value, refs }]) => rowRefs(decodeRow(seq, value, refs))));
-  const annotations = await annotationLines(store, number, 0, nextSeq, marks);
-  yield* markedLines(reader, number, marks, blobs, blobsWritten);
-  yield* holes;
+  const annotations = await annotationLines(store, marks, 0, nextSeq);
+  yield* reachedLines(reader, reached, blobsWritten);
 
   for (const [row, { value, refs }] of rows) yield { row, value, ...(refs !== "" && { refs }) };
   for await (const record of scan(store, notesOf(number, 0, nextSeq))) {
@@ -178,7 +166,7 @@ async function* sessionLines(
   for (const branch of branches) {
     const row = branch.head && !branch.hidden ? rows.get(branch.head.seq) : undefined;
     const head = row && branch.head ? decodeRow(branch.head.seq, row.value, row.refs) : branch.head;
-    // No run has the branch where it is imported.
+    // No run holds the branch in the store that imports the bundle.
     yield { branch: branch.name, value: encodeBranch({ ...branch, held: false, head }) };
   }
   yield { session: encodeSession({ ...session, checkpoints: rows.size }) };
@@ -192,13 +180,12 @@ async function* checkpointLines(
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
-  const { marks, blobs, holes } = createMarks(reader, number);
+  const reached = markReached(reader, number);
+  const { marks } = reached;
   await marks.markFrames([rowRefs(row)]);
-  const annotations = await annotationLines(reader.context.store, number, row.seq, row.seq + 1, marks);
-  yield* markedLines(reader, number, marks, blobs, blobsWritten);
-  yield* holes;
+  const annotations = await annotationLines(reader.context.store, marks, row.seq, row.seq + 1);
+  yield* reachedLines(reader, reached, blobsWritten);
   const tapes = [...marks.tapes()].filter(([tape]) => tape !== ANNOTATIONS_TAPE);
-  const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
   const root: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
   yield { row: row.seq, value: encodeRow(root), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
@@ -208,7 +195,7 @@ async function* checkpointLines(
   const branch: BranchRecord = {
     name: MAIN,
     tape: row.tape,
-    nextItem: last ? last.start + last.count : 0,
+    nextItem: endOfTape(marks, row.tape),
     epoch: 0,
     held: false,
     hidden: false,
@@ -222,11 +209,14 @@ async function* checkpointLines(
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
 }
 
-/** Marks that collect the blobs they reach, and the references that cannot be followed. */
-function createMarks(
-  reader: SessionReader,
-  number: number,
-): { readonly marks: Marks; readonly blobs: Set<string>; readonly holes: BundleLine[] } {
+/** What the marked frames reach: items, blobs, and references that cannot be followed. */
+interface ReachedParts {
+  readonly marks: Marks;
+  readonly blobs: ReadonlySet<string>;
+  readonly holes: readonly BundleLine[];
+}
+
+function markReached(reader: SessionReader, number: number): ReachedParts {
   const blobs = new Set<string>();
   const holes: BundleLine[] = [];
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
@@ -235,15 +225,13 @@ function createMarks(
   return { marks, blobs, holes };
 }
 
-/** The annotations of the checkpoints from one seq (included) to another (excluded); marks the items that they reference. */
-async function annotationLines(
-  store: Store,
-  number: number,
-  from: number,
-  to: number,
-  marks: Marks,
-): Promise<BundleLine[]> {
-  // The counter first: items of later annotations are numbered above it.
+/**
+ * Reads the annotations of the checkpoints from one seq (included) to another (excluded), and marks the items that they
+ * reference. In the bundle format, an annotation is a line `attached`, and the number of items on their tape is `attachments`.
+ */
+async function annotationLines(store: Store, marks: Marks, from: number, to: number): Promise<BundleLine[]> {
+  const { number } = marks;
+  // The counter is read before the annotations: items of annotations that are added later have higher numbers.
   const [counter] = await store.get([annotationCounterKey(number)]);
   const lines: BundleLine[] = [];
   for await (const page of scanPages(store, annotationsOf(number, from, to))) {
@@ -256,20 +244,23 @@ async function annotationLines(
       page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ANNOTATIONS_TAPE }] : [])),
     );
   }
-  const last = [...marks.tapes()].find(([tape]) => tape === ANNOTATIONS_TAPE)?.[1].at(-1);
   const count = counter && "value" in counter ? Number(counter.value) : 0;
-  const attachments = String(Math.max(count, last ? last.start + last.count : 0));
+  const attachments = String(Math.max(count, endOfTape(marks, ANNOTATIONS_TAPE)));
   return lines.length === 0 && attachments === "0" ? [] : [...lines, { attachments }];
 }
 
-/** The marked blobs and items. */
-async function* markedLines(
+/** One more than the number of the last marked item of a tape; 0 if there is none. */
+function endOfTape(marks: Marks, tape: number): number {
+  const last = [...marks.tapes()].find(([each]) => each === tape)?.[1].at(-1);
+  return last ? last.start + last.count : 0;
+}
+
+async function* reachedLines(
   { context }: SessionReader,
-  number: number,
-  marks: Marks,
-  blobs: ReadonlySet<string>,
+  { marks, blobs, holes }: ReachedParts,
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   yield* blobLines(context, blobs, blobsWritten);
-  for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(number, tape), tape, spans);
+  for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(marks.number, tape), tape, spans);
+  yield* holes;
 }

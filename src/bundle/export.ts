@@ -29,7 +29,14 @@ import { validateFields, invalidArgument } from "../util/index.js";
 import { Bundle, type BundleHole, type BundleProgress, type BundleStream, describeHole } from "./bundle.js";
 import { exportConversations, exportMessages, messagesOfState } from "./export-conversations.js";
 import { exportSession } from "./export-session.js";
-import { BUNDLE_FORMAT, type BundleKind, type BundleLine, BundleWriter, type SectionStart } from "./format.js";
+import {
+  BUNDLE_FORMAT,
+  type BundleKind,
+  type BundleLine,
+  BundleWriter,
+  type SectionLines,
+  type SectionStart,
+} from "./format.js";
 
 /** What to export: a checkpoint by id, a session, an agent with its conversations and sessions, or with `{}` everything. */
 export type ExportTarget =
@@ -53,7 +60,7 @@ interface ExportPlan {
   readonly kind: BundleKind;
   /** The lowest and the highest number of a session or conversation in the bundle. */
   readonly numbers: readonly [lowest: number, highest: number];
-  readonly sections: AsyncGenerator<AsyncGenerator<SectionStart | BundleLine>>;
+  readonly sections: AsyncIterable<SectionLines> | Iterable<SectionLines>;
 }
 
 /** Prepares an export. Validates the target; reads nothing before the bundle is read. */
@@ -147,7 +154,7 @@ async function planExport(context: Context, { checkpoint, session, agent }: Pars
     const number = (await reader.session())?.record.number;
     if (number === undefined) throw sessionNotFound(session);
     const section = exportSession(reader, number, blobsWritten, { required: true });
-    return { kind: "session", numbers: [number, number], sections: inOrder([section]) };
+    return { kind: "session", numbers: [number, number], sections: [section] };
   }
   const highest = await highestNumber(context);
   const damaged: BundleLine[] = [];
@@ -156,10 +163,20 @@ async function planExport(context: Context, { checkpoint, session, agent }: Pars
   const readers = agent === undefined ? await allSessions(context, damaged) : await sessionsOf(context, agent);
   if (agent !== undefined && readers.length === 0 && !(await hasConversations(context, agent)))
     throw agentNotFound(agent);
-  async function* sections(): ExportPlan["sections"] {
+  async function* sections(): AsyncGenerator<SectionLines> {
     // Conversations first: checkpoints of their agents point at them.
     for (const each of agents) yield exportConversations(context, each, highest, blobsWritten);
-    yield* sessionSections(readers, highest, blobsWritten, damaged);
+    // Sessions with a damaged record are left out, and listed in a last section of holes.
+    for (const reader of readers) {
+      try {
+        await reader.session();
+        yield exportSession(reader, highest, blobsWritten);
+      } catch (error) {
+        if (!isSavepointError(error, "DAMAGED")) throw error;
+        damaged.push({ hole: describeSession(reader.sessionId), reason: error.message });
+      }
+    }
+    if (damaged.length > 0) yield holeSection(damaged);
   }
   return { kind: agent === undefined ? "all" : "agent", numbers: [0, highest], sections: sections() };
 }
@@ -172,41 +189,18 @@ async function planCheckpoint(
   const only = { only: row, required: true };
   if (agent === undefined) {
     const section = exportSession(reader, number, blobsWritten, only);
-    return { kind: "checkpoint", numbers: [number, number], sections: inOrder([section]) };
+    return { kind: "checkpoint", numbers: [number, number], sections: [section] };
   }
   const highest = await highestNumber(context);
   const messages = messagesOfState(agent, await readAgentState(reader, number, row));
-  const sections = inOrder([
+  const sections = [
     exportMessages(context, agent, messages, blobsWritten),
     exportSession(reader, highest, blobsWritten, only),
-  ]);
+  ];
   return { kind: "checkpoint", numbers: [0, highest], sections };
 }
 
-async function* inOrder<Section>(sections: readonly Section[]): AsyncGenerator<Section> {
-  yield* sections;
-}
-
-/** Sessions with a damaged record are left out, and listed in a last section of holes. */
-async function* sessionSections(
-  readers: readonly SessionReader[],
-  highest: number,
-  blobsWritten: Set<string>,
-  damaged: BundleLine[],
-): ExportPlan["sections"] {
-  for (const reader of readers) {
-    try {
-      await reader.session();
-      yield exportSession(reader, highest, blobsWritten);
-    } catch (error) {
-      if (!isSavepointError(error, "DAMAGED")) throw error;
-      damaged.push({ hole: describeSession(reader.sessionId), reason: error.message });
-    }
-  }
-  if (damaged.length > 0) yield holeSection(damaged);
-}
-
-async function* holeSection(holes: readonly BundleLine[]): AsyncGenerator<SectionStart | BundleLine> {
+async function* holeSection(holes: readonly BundleLine[]): SectionLines {
   yield { begin: "holes" };
   yield* holes;
 }

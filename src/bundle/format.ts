@@ -71,6 +71,9 @@ export type BundleLine =
 /** The first line of a section. */
 export type SectionStart = SessionStart | ConversationsStart | { readonly begin: "holes" };
 
+/** The lines of a section as they are exported. */
+export type SectionLines = AsyncGenerator<SectionStart | BundleLine>;
+
 /** Starts the section of a session, or of the history of an agent. */
 export interface SessionStart {
   readonly begin: "session";

@@ -1,4 +1,4 @@
-/** Reading the items and blobs of a bundle from the store. */
+/** The lines of a section: reading items and blobs from the store, and starting again if the section changes meanwhile. */
 import type { Context } from "../context.js";
 import type { Span } from "../util/index.js";
 import type { BundleFrame, BundleLine } from "./format.js";
@@ -7,6 +7,35 @@ import type { BundleFrame, BundleLine } from "./format.js";
 const READ_ITEMS = 256;
 /** Characters per line; a single longer item gets a line of its own. */
 const LINE_LENGTH = 1 << 18;
+/** If a section changes during every attempt, the last one is exported with its holes. */
+const MAX_ATTEMPTS = 20;
+
+/**
+ * Exports the records of a section as they were at one moment. What is missing then may have been removed meanwhile: if the
+ * records have changed, the section is started again. If nothing has changed, it is damage.
+ *
+ * @param read reads the records again; `undefined` if they were deleted
+ * @returns whether the records still exist. If not, the lines are withdrawn
+ */
+export async function* exportUnchanged<Snapshot extends { readonly fingerprint: string }>(
+  first: Snapshot,
+  read: () => Promise<Snapshot | undefined>,
+  linesOf: (snapshot: Snapshot) => AsyncGenerator<BundleLine>,
+): AsyncGenerator<BundleLine, boolean> {
+  let snapshot = first;
+  for (let attempt = 1; ; attempt++) {
+    let holes = 0;
+    for await (const line of linesOf(snapshot)) {
+      if ("hole" in line) holes++;
+      yield line;
+    }
+    const now = await read();
+    if (now && (holes === 0 || now.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS)) return true;
+    yield { again: true };
+    if (!now) return false;
+    snapshot = now;
+  }
+}
 
 /** Lines with the items in these spans of a tape. Items that cannot be read become holes. @param tape its number in the bundle */
 export async function* itemLines(

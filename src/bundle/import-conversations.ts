@@ -1,7 +1,7 @@
 /** Importing the conversations of an agent. */
 import { isSavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import { conversationPuts, firstTitlePut, moveMessage, readConversations } from "../conversations/index.js";
+import { conversationPuts, firstTitlePut, readConversations } from "../conversations/index.js";
 import {
   agentHistoryId,
   checkId,
@@ -14,16 +14,15 @@ import {
   sessionKey,
 } from "../records/index.js";
 import type { Check, Put } from "../store/index.js";
-import { type BundleHole, describeHole } from "./bundle.js";
 import type { BundleLine, ConversationsStart } from "./format.js";
 import {
-  checkNumber,
   importConflict,
   type ImportState,
+  type ItemsLine,
+  moveMessages,
+  renumber,
   type SectionImport,
-  stageBlob,
   stageItems,
-  toFrame,
 } from "./section.js";
 
 type ConversationLine = Extract<BundleLine, { conversation: string }>;
@@ -40,7 +39,6 @@ export class ConversationsImport implements SectionImport {
   #skipAll = false;
   #lines: ConversationLine[] = [];
   #removedConversations: number[] = [];
-  #holes: BundleHole[] = [];
   #items = 0;
 
   constructor(context: Context, start: ConversationsStart, state: ImportState) {
@@ -48,6 +46,10 @@ export class ConversationsImport implements SectionImport {
     this.#start = start;
     this.#state = state;
     if (start.agent !== undefined) checkId(start.agent, "agent id");
+  }
+
+  get owner(): string {
+    return this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
   }
 
   async begin(): Promise<void> {
@@ -68,34 +70,28 @@ export class ConversationsImport implements SectionImport {
   }
 
   discardLines(): void {
-    [this.#lines, this.#removedConversations, this.#holes, this.#items] = [[], [], [], 0];
+    [this.#lines, this.#removedConversations, this.#items] = [[], [], 0];
   }
 
   async addLine(line: BundleLine): Promise<void> {
-    if ("hole" in line) {
-      const owner = this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
-      this.#holes.push({ place: describeHole(owner, line.hole), reason: line.reason });
-      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skipAll) return;
     if ("items" in line) await this.#stageMessages(line.items);
     else if ("conversation" in line) this.#lines.push(line);
-    else if ("gone" in line) this.#removedConversations.push(this.#renumber(line.gone));
+    else if ("gone" in line) this.#removedConversations.push(renumber(line.gone, this.#state));
   }
 
   async finish(): Promise<void> {
     const { agent, agentCreatedAt, moves, conversations } = this.#start;
-    const { tally, pendingAgents, numberOffset } = this.#state;
-    tally.holes.push(...this.#holes);
+    const { tally, pendingAgents, staging } = this.#state;
     if (this.#skipAll) return;
     const lines = this.#lines.filter(({ conversation }) => !this.#skipped.has(conversation));
     if (agent !== undefined && agentCreatedAt !== undefined) {
       // Checkpoints of the agent may reference messages of the skipped conversations too.
       const skipped = conversations
         .filter(([id]) => this.#skipped.has(id))
-        .map(([, , number]) => number + numberOffset);
+        .map(([, , number]) => number + staging.numberOffset);
       const removedConversations = [...this.#removedConversations, ...skipped];
-      pendingAgents.set(agent, { moves, removedConversations, ...this.#buildCommit(lines) });
+      pendingAgents.set(agent, { agent, moves, removedConversations, ...this.#buildCommit(lines) });
     } else await this.#commit(lines);
     tally.conversations += lines.length;
     tally.items += this.#items;
@@ -114,15 +110,13 @@ export class ConversationsImport implements SectionImport {
     return true;
   }
 
-  async #stageMessages([number, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
-    const target = this.#renumber(number);
-    const messages = frames.map((frame, index) =>
-      // Ids of messages without an id of their own are derived from their first place, which must be kept.
-      target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
-    );
-    await this.#state.reserveNumber(target);
+  async #stageMessages(items: ItemsLine["items"]): Promise<void> {
+    const [number, first] = items;
+    const target = renumber(number, this.#state);
+    const messages = moveMessages(items, target);
+    await this.#state.staging.reserveNumber(target);
     await stageItems(this.#context, messageTape(target), first, messages);
-    this.#items += frames.length;
+    this.#items += messages.length;
   }
 
   async #commit(lines: readonly ConversationLine[]): Promise<void> {
@@ -145,19 +139,14 @@ export class ConversationsImport implements SectionImport {
 
   #putsOf({ conversation: id, value, count, lastMessageAt, firstTitle }: ConversationLine): Put[] {
     const stored = decodeConversation(value);
-    const number = this.#renumber(stored.number);
-    const order = this.#renumber(stored.order);
-    const base = stored.base.map((piece) => ({ ...piece, tape: this.#renumber(piece.tape) }));
+    const number = renumber(stored.number, this.#state);
+    const order = renumber(stored.order, this.#state);
+    const base = stored.base.map((piece) => ({ ...piece, tape: renumber(piece.tape, this.#state) }));
     return [
       ...conversationPuts(checkId(id, "conversation id"), { ...stored, number, order, base }),
       { key: messageCounterKey(id, number), value: String(count) },
       { key: lastMessageTimeKey(id, number), value: String(lastMessageAt) },
       ...(firstTitle === undefined ? [] : [firstTitlePut(id, number, firstTitle)]),
     ];
-  }
-
-  /** The number in this store for a number of the bundle. */
-  #renumber(number: number): number {
-    return checkNumber(number, this.#state) + this.#state.numberOffset;
   }
 }

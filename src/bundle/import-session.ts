@@ -35,20 +35,32 @@ import { describeSession } from "../sessions/index.js";
 import { parseRefs } from "../state/index.js";
 import type { Put } from "../store/index.js";
 import { invalidArgument } from "../util/index.js";
-import { type BundleHole, describeHole } from "./bundle.js";
 import { type BundleLine, damagedBundle, type SessionStart } from "./format.js";
 import {
-  checkNumber,
   importConflict,
   type ImportState,
+  type ItemsLine,
+  type PendingAgent,
+  renumber,
   type SectionImport,
-  stageBlob,
   stageItems,
   toFrame,
 } from "./section.js";
 
 /** Rows per commit. */
 const BATCH_SIZE = 500;
+
+/** The lines of a section so far. */
+class SessionContent {
+  readonly rows: Put[] = [];
+  readonly records: Put[] = [];
+  /** By seq. */
+  readonly labels = new Map<number, string>();
+  readonly blobs = new Set<string>();
+  session: SessionRecord | undefined;
+  checkpoints = 0;
+  items = 0;
+}
 
 /** Imports the section of a session, or of the history of an agent. */
 export class SessionImport implements SectionImport {
@@ -58,7 +70,7 @@ export class SessionImport implements SectionImport {
   readonly #agent: string | undefined;
   readonly #id: string;
   readonly #number: number;
-  #content = emptyContent();
+  #content = new SessionContent();
   #skip = false;
   /** Whether the last line discarded all lines before it, as in the section of a session that was deleted during the export. */
   #isWithdrawn = false;
@@ -73,7 +85,11 @@ export class SessionImport implements SectionImport {
     }
     this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
     if (this.#agent !== undefined) checkId(this.#agent, "agent id");
-    this.#number = checkNumber(start.number, state) + state.numberOffset;
+    this.#number = renumber(start.number, state);
+  }
+
+  get owner(): string {
+    return describeSession(this.#id);
   }
 
   async begin(): Promise<void> {
@@ -83,24 +99,19 @@ export class SessionImport implements SectionImport {
     const [stored] = await this.#context.store.get([sessionKey(this.#id)]);
     if (stored) {
       const same = "value" in stored && decodeSession(stored.value).createdAt === this.#start.createdAt;
-      if (!same && existing === "fail") throw importConflict(describeSession(this.#id));
+      if (!same && existing === "fail") throw importConflict(this.owner);
       this.#skip = true;
       tally.skipped.push(this.#agent ?? this.#id);
-    } else await this.#state.reserveNumber(this.#number);
+    } else await this.#state.staging.reserveNumber(this.#number);
   }
 
   discardLines(): void {
-    this.#content = emptyContent();
+    this.#content = new SessionContent();
     this.#isWithdrawn = true;
   }
 
   async addLine(line: BundleLine): Promise<void> {
     this.#isWithdrawn = false;
-    if ("hole" in line) {
-      const place = describeHole(describeSession(this.#id), line.hole);
-      this.#content.holes.push({ place, reason: line.reason });
-      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skip) return;
     if ("items" in line) await this.#stageItems(line.items);
     else if ("row" in line) this.#addRow(line);
@@ -109,10 +120,9 @@ export class SessionImport implements SectionImport {
 
   async finish(): Promise<void> {
     const { tally, pendingAgents, missingBlobs } = this.#state;
-    const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#content;
-    tally.holes.push(...holes);
+    const { rows, records, labels, blobs, session, items, checkpoints } = this.#content;
     if (this.#skip || this.#isWithdrawn) return;
-    if (!session) throw damagedBundle(`${describeSession(this.#id)} has no record in it`);
+    if (!session) throw damagedBundle(`${this.owner} has no record in it`);
     // Rows cannot be reached before the record of the session exists.
     for (let from = 0; from < rows.length; from += BATCH_SIZE) {
       await this.#context.store.commit({ puts: rows.slice(from, from + BATCH_SIZE) });
@@ -127,7 +137,7 @@ export class SessionImport implements SectionImport {
         checks: [{ key: sessionKey(this.#id), value: undefined }, ...(pending?.checks ?? [])],
         puts: [
           ...records,
-          ...this.#agentPuts(),
+          ...(pending ? this.#agentPuts(pending) : []),
           { key: sessionNumberKey(this.#number), value: this.#id },
           ...(agent === undefined ? [] : [{ key: agentSessionKey(agent, this.#number), value: this.#id }]),
           { key: sessionKey(this.#id), value: encodeSession({ ...session, number: this.#number }) },
@@ -135,7 +145,7 @@ export class SessionImport implements SectionImport {
         blobs: [...blobs].filter((hash) => !missingBlobs.has(hash)).map((hash) => ({ hash })),
       });
     } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) throw importConflict(describeSession(this.#id), error);
+      if (isSavepointError(error, "CONFLICT")) throw importConflict(this.owner, error);
       throw error;
     }
     if (this.#agent === undefined) tally.sessions++;
@@ -144,20 +154,17 @@ export class SessionImport implements SectionImport {
   }
 
   /** The conversations of the agent whose history this is: they become visible together with its checkpoints. */
-  #agentPuts(): readonly Put[] {
-    const agent = this.#agent;
-    const pending = agent === undefined ? undefined : this.#state.pendingAgents.get(agent);
-    if (agent === undefined || !pending) return [];
-    const { numberOffset, numbers } = this.#state;
-    const moves = addMove(pending.moves, numberOffset, numbers[1]);
+  #agentPuts({ agent, moves: before, removedConversations, puts }: PendingAgent): readonly Put[] {
+    const { header, staging } = this.#state;
+    const moves = addMove(before, staging.numberOffset, header.numbers[1]);
     return [
       ...(moves.length > 0 ? [{ key: movedNumbersKey(agent), value: JSON.stringify(moves) }] : []),
-      ...pending.removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
-      ...pending.puts,
+      ...removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
+      ...puts,
     ];
   }
 
-  async #stageItems([tape, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
+  async #stageItems([tape, first, frames]: ItemsLine["items"]): Promise<void> {
     for (const [, refs = ""] of frames) this.#addBlobs(refs);
     const name = tapeName(this.#number, checkCounter(tape));
     await stageItems(this.#context, name, checkCounter(first), frames.map(toFrame));
@@ -212,32 +219,6 @@ export class SessionImport implements SectionImport {
     if (!refs.includes("#")) return;
     for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#content.blobs.add(ref.blob);
   }
-}
-
-/** The lines of a section so far. */
-interface SessionContent {
-  readonly rows: Put[];
-  readonly records: Put[];
-  /** By seq. */
-  readonly labels: Map<number, string>;
-  readonly blobs: Set<string>;
-  readonly holes: BundleHole[];
-  session: SessionRecord | undefined;
-  checkpoints: number;
-  items: number;
-}
-
-function emptyContent(): SessionContent {
-  return {
-    rows: [],
-    records: [],
-    labels: new Map(),
-    blobs: new Set(),
-    holes: [],
-    session: undefined,
-    checkpoints: 0,
-    items: 0,
-  };
 }
 
 /** How numbers in checkpoints of the agent are read from now on: moved as they were before, then by this import. */

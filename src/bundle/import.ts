@@ -11,17 +11,10 @@ import type { Context } from "../context.js";
 import { checkId } from "../records/index.js";
 import { validateFields, toFileError, invalidArgument } from "../util/index.js";
 import { type BundleHole, type BundleProgress, describeHole } from "./bundle.js";
-import {
-  type BundleHeader,
-  type BundleKind,
-  type BundleLine,
-  damagedBundle,
-  readBundle,
-  type SectionStart,
-} from "./format.js";
+import { type BundleKind, damagedBundle, readBundle, type SectionStart } from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
-import type { ImportState, ImportTally, SectionImport } from "./section.js";
+import { type ImportState, ImportTally, type SectionImport, stageBlob } from "./section.js";
 import { Staging } from "./staging.js";
 
 /** A bundle: its bytes, a stream of them, or the path of a file. */
@@ -69,32 +62,51 @@ export async function importBundle(
   if (existing !== "fail" && existing !== "skip") {
     throw invalidArgument(`\`existing\` must be "fail" or "skip", got ${JSON.stringify(existing)}.`);
   }
-  const tally = emptyTally();
-  let header: BundleHeader | undefined;
-  let staging: Staging | undefined;
+  const tally = new ImportTally();
   let state: ImportState | undefined;
   let section: SectionImport | undefined;
+  let sectionHoles: BundleHole[] = [];
   try {
     for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
       if ("header" in event) {
-        ({ header } = event);
+        const { header } = event;
         if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
           throw invalidArgument("`as` is the id of one session, but the bundle contains an agent or a whole store.");
         }
-        staging = await Staging.open(context, header);
-        state = createState(header, staging, as, existing, tally);
+        state = {
+          header,
+          staging: await Staging.open(context, header),
+          as,
+          existing,
+          tally,
+          pendingAgents: new Map(),
+          skippedAgents: new Set(),
+          missingBlobs: new Set(),
+        };
       } else if (!state) throw damagedBundle("it has no header");
       else if ("start" in event) {
         const current = state;
+        sectionHoles = [];
         section = await rejectMalformed(async () => {
           const next = createSection(context, event.start, current);
-          await next.begin();
+          await next?.begin();
           return next;
         });
       } else if ("line" in event) {
-        if ("again" in event.line) section?.discardLines();
-        else await rejectMalformed(async () => section?.addLine(event.line));
+        const { line } = event;
+        const { missingBlobs } = state;
+        await rejectMalformed(async () => {
+          if ("again" in line) {
+            sectionHoles = [];
+            section?.discardLines();
+          } else if ("hole" in line) {
+            sectionHoles.push({ place: describeHole(section?.owner, line.hole), reason: line.reason });
+            if (typeof line.hole === "string") missingBlobs.add(line.hole);
+          } else if ("blob" in line) await stageBlob(context, line.blob, line.bytes);
+          else await section?.addLine(line);
+        });
       } else {
+        tally.holes.push(...sectionHoles);
         await rejectMalformed(async () => section?.finish());
         section = undefined;
         tally.sections++;
@@ -105,48 +117,25 @@ export async function importBundle(
     // An import of a damaged or conflicting bundle must not be resumed, so its staged data is released.
     const isFinal = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
     // If the release fails, garbage collection frees the staged data later. The caller gets the error of the import.
-    if (isFinal) await staging?.release().catch(() => {});
+    if (isFinal) await state?.staging.release().catch(() => {});
     if (typeof source === "string") throw toFileError(error, source, "Importing");
     throw error;
   }
-  if (!header || !staging) throw damagedBundle("it is empty");
-  await staging.release();
+  if (!state) throw damagedBundle("it is empty");
+  await state.staging.release();
   const { sessions, conversations, skipped, holes } = tally;
-  return { ...progressOf(tally), kind: header.kind, sessions, conversations, skipped, holes };
+  return { ...progressOf(tally), kind: state.header.kind, sessions, conversations, skipped, holes };
 }
 
-function emptyTally(): ImportTally {
-  return { sections: 0, checkpoints: 0, items: 0, bytes: 0, sessions: 0, conversations: 0, skipped: [], holes: [] };
-}
-
-function createState(
-  { numbers }: BundleHeader,
-  staging: Staging,
-  as: string | undefined,
-  existing: "fail" | "skip",
-  tally: ImportTally,
-): ImportState {
-  return {
-    numberOffset: staging.numberOffset,
-    numbers,
-    as,
-    existing,
-    tally,
-    pendingAgents: new Map(),
-    skippedAgents: new Set(),
-    missingBlobs: new Set(),
-    reserveNumber: (number) => staging.reserveNumber(number),
-  };
-}
-
-function createSection(context: Context, start: SectionStart, state: ImportState): SectionImport {
+/** `undefined` for the section that lists sessions which could not be exported at all: it has only holes. */
+function createSection(context: Context, start: SectionStart, state: ImportState): SectionImport | undefined {
   switch (start.begin) {
     case "session":
       return new SessionImport(context, start, state);
     case "conversations":
       return new ConversationsImport(context, start, state);
     case "holes":
-      return new HolesImport(state.tally);
+      return undefined;
     default:
       throw damagedBundle("it has a section of an unknown kind");
   }
@@ -163,25 +152,6 @@ async function rejectMalformed<T>(work: () => Promise<T>): Promise<T> {
     if (isSavepointError(error) || (error as NodeJS.ErrnoException).syscall !== undefined) throw error;
     throw damagedBundle("a line is invalid", error);
   }
-}
-
-/** Imports the section that lists sessions which could not be exported at all: adds them to the holes of the result. */
-class HolesImport implements SectionImport {
-  readonly #tally: ImportTally;
-
-  constructor(tally: ImportTally) {
-    this.#tally = tally;
-  }
-
-  async begin(): Promise<void> {}
-
-  discardLines(): void {}
-
-  async addLine(line: BundleLine): Promise<void> {
-    if ("hole" in line) this.#tally.holes.push({ place: describeHole(undefined, line.hole), reason: line.reason });
-  }
-
-  async finish(): Promise<void> {}
 }
 
 function progressOf({ sections, checkpoints, items, bytes }: ImportTally): BundleProgress {

@@ -1,17 +1,19 @@
 /** What the imports of all sections share. */
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import type { NumberMoves } from "../conversations/index.js";
+import { moveMessage, type NumberMoves } from "../conversations/index.js";
 import { hashBytes } from "../state/index.js";
 import type { Check, Frame, Put } from "../store/index.js";
 import type { BundleHole } from "./bundle.js";
 import { type BundleFrame, type BundleHeader, type BundleLine, damagedBundle } from "./format.js";
+import type { Staging } from "./staging.js";
 
 /**
  * The conversations of an agent whose own section is still to come. They become visible together with its checkpoints: otherwise
  * garbage collection would free messages that only the checkpoints reference.
  */
 export interface PendingAgent {
+  readonly agent: string;
   readonly moves: NumberMoves;
   /** Numbers of removed conversations that checkpoints of the agent still reference. */
   readonly removedConversations: readonly number[];
@@ -21,9 +23,8 @@ export interface PendingAgent {
 
 /** The state of an import, shared by its sections. */
 export interface ImportState {
-  /** Added to all numbers of the bundle. */
-  readonly numberOffset: number;
-  readonly numbers: BundleHeader["numbers"];
+  readonly header: BundleHeader;
+  readonly staging: Staging;
   readonly as: string | undefined;
   readonly existing: "fail" | "skip";
   readonly tally: ImportTally;
@@ -32,26 +33,26 @@ export interface ImportState {
   readonly skippedAgents: Set<string>;
   /** Hashes of blobs that are missing in the bundle. */
   readonly missingBlobs: Set<string>;
-  /** Records a number before anything is stored under it, so that it is freed if the import never completes. */
-  reserveNumber(number: number): Promise<void>;
 }
 
 /** What an import has done so far. */
-export interface ImportTally {
-  sections: number;
-  checkpoints: number;
-  items: number;
-  bytes: number;
-  sessions: number;
-  conversations: number;
-  readonly skipped: string[];
-  readonly holes: BundleHole[];
+export class ImportTally {
+  sections = 0;
+  checkpoints = 0;
+  items = 0;
+  bytes = 0;
+  sessions = 0;
+  conversations = 0;
+  readonly skipped: string[] = [];
+  readonly holes: BundleHole[] = [];
 }
 
 /** The import of one section. Calls come in the order `begin`, `addLine` and `discardLines` any number of times, `finish`. */
 export interface SectionImport {
+  /** The session or agent of the section, in words. */
+  readonly owner: string;
   begin(): Promise<void>;
-  /** Stages a line. Nothing of it is visible yet. */
+  /** Stages a line. Nothing of it is visible yet. Holes and blobs are handled by the caller. */
   addLine(line: BundleLine): Promise<void>;
   /** Discards all lines so far: the section starts again. */
   discardLines(): void;
@@ -59,9 +60,19 @@ export interface SectionImport {
   finish(): Promise<void>;
 }
 
+/** A line with items. */
+export type ItemsLine = Extract<BundleLine, { items: unknown }>;
+
 /** An item as the store has it. */
 export function toFrame([json, refs = ""]: BundleFrame): Frame {
   return { json, refs };
+}
+
+/** The messages of a conversation, as the store has them under the number `target`. */
+export function moveMessages([number, first, frames]: ItemsLine["items"], target: number): Frame[] {
+  if (target === number) return frames.map(toFrame);
+  // Ids of messages without an id of their own are derived from their first place, which must be kept.
+  return frames.map((frame, index) => moveMessage(toFrame(frame), { number, seq: first + index }));
 }
 
 /** Stores items, except those that an earlier attempt has stored. */
@@ -89,9 +100,10 @@ export async function stageBlob({ store }: Context, hash: string, base64: string
   await store.commit({ blobs: [{ hash, bytes }] });
 }
 
-/** Checks that a number is in the range of the bundle. Any other would overwrite data of the store. */
-export function checkNumber(number: number, { numbers: [lowest, highest] }: Pick<ImportState, "numbers">): number {
-  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number;
+/** The number in this store for a number of the bundle, which must be in its range: any other would overwrite data. */
+export function renumber(number: number, { header, staging }: ImportState): number {
+  const [lowest, highest] = header.numbers;
+  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number + staging.numberOffset;
   throw damagedBundle(`the number ${String(number)} is outside its range`);
 }
 

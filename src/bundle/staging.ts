@@ -57,7 +57,7 @@ export class Staging {
     });
   }
 
-  /** Records a number before anything is stored under it. */
+  /** Records a number before anything is stored under it, so that it is freed if the import never completes. */
   async reserveNumber(number: number): Promise<void> {
     if (this.#numbers.has(number)) return;
     this.#numbers.add(number);

@@ -1,5 +1,11 @@
 /** Finds checkpoints, sessions, branches and agents by their names on the command line, or suggests similar names. */
-import { type AnyCheckpointInfo, type CheckpointInfo, isSavepointError, type Savepoint } from "../index.js";
+import {
+  type AnyCheckpointInfo,
+  type CheckpointInfo,
+  isSavepointError,
+  type Savepoint,
+  type SessionInfo,
+} from "../index.js";
 import { findClosestName } from "./did-you-mean.js";
 import { ambiguousError, notFoundError, usageError } from "./errors.js";
 import { quote, shortId } from "./format.js";
@@ -61,26 +67,30 @@ function branchOf({ id, sessionId }: AnyCheckpointInfo, name: string): string | 
   return name.startsWith(`${sessionId}@`) ? name.slice(sessionId.length + 1) : undefined;
 }
 
-/** @throws if the session does not exist */
-export async function requireSession(sp: Savepoint, id: string): Promise<string> {
-  if (await sp.sessions.load(id)) return id;
-  throw notFoundError(`There is no session ${quote(id)}.${await suggestSession(sp, id)}`);
-}
-
-/** @throws if a branch is named and does not exist */
-export async function requireBranch(sp: Savepoint, id: string, branch: string | undefined): Promise<void> {
-  if (branch === undefined) return;
+/** @throws if the session does not exist, or if a branch is named and does not exist */
+export async function requireSession(sp: Savepoint, id: string, branch?: string): Promise<SessionInfo> {
+  const info = await sp.sessions.load(id);
+  if (!info) throw notFoundError(`There is no session ${quote(id)}.${await suggestSession(sp, id)}`);
+  if (branch === undefined) return info;
   const names: string[] = [];
   for await (const { name } of sp.session(id).branches()) names.push(name);
-  if (!names.includes(branch)) {
-    throw notFoundError(
-      `Session ${quote(id)} has no branch ${quote(branch)}. Its branches: ${names.map(sanitize).join(", ")}.`,
-    );
-  }
+  if (names.includes(branch)) return info;
+  throw notFoundError(
+    `Session ${quote(id)} has no branch ${quote(branch)}. Its branches: ${names.map(sanitize).join(", ")}.`,
+  );
+}
+
+/** @throws if a session or an agent is named and does not exist */
+export async function requireScope(
+  sp: Savepoint,
+  { session, agent }: { readonly session?: string; readonly agent?: string },
+): Promise<void> {
+  if (session !== undefined) await requireSession(sp, session);
+  if (agent !== undefined) await requireAgent(sp, agent);
 }
 
 /** @throws if there is neither an agent with this id nor a session or conversation of it */
-export async function requireAgent(sp: Savepoint, id: string): Promise<void> {
+async function requireAgent(sp: Savepoint, id: string): Promise<void> {
   if (await sp.agents.load(id)) return;
   for (const listing of [sp.sessions.list({ agent: id, limit: 1 }), sp.conversations.list({ agent: id, limit: 1 })]) {
     for await (const _ of listing) return;

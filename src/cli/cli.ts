@@ -5,7 +5,7 @@ import { usageError } from "./errors.js";
 import type { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
 import type { Output } from "./output.js";
-import { type Progress, type ProgressOptions, showProgress, silentProgress } from "./progress.js";
+import { ProgressBar, type ProgressOptions, type ProgressUnit } from "./progress.js";
 import { resolveStoreUrl } from "./store-path.js";
 import { sanitize } from "./terminal-text.js";
 
@@ -78,11 +78,24 @@ export class Cli {
     return this.#interruption.interrupt();
   }
 
-  /** A progress bar on stderr if that is a terminal. Updating it throws if the verb was interrupted. */
-  progress(options: Omit<ProgressOptions, "check">): Progress {
-    const check = (): void => this.#interruption.throwIfInterrupted();
+  /**
+   * Runs long work with a progress bar on stderr, if that is a terminal. Reporting progress throws after Ctrl-C, so that
+   * the work ends as after any error.
+   */
+  async withProgress<Unit extends ProgressUnit, Result>(
+    options: ProgressOptions<Unit>,
+    work: (onProgress: (progress: Readonly<Record<Unit, number>>) => void) => Promise<Result>,
+  ): Promise<Result> {
     const { stderr } = this.io;
-    return stderr.isTTY && !this.#common.quiet ? showProgress(stderr, { ...options, check }) : silentProgress(check);
+    const bar = stderr.isTTY && !this.#common.quiet ? new ProgressBar(stderr, options) : undefined;
+    try {
+      return await work((progress) => {
+        this.#interruption.throwIfInterrupted();
+        bar?.update(progress[options.unit]);
+      });
+    } finally {
+      bar?.clear();
+    }
   }
 
   /**

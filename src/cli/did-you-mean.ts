@@ -1,6 +1,9 @@
 /** Suggestions for misspelt names. */
 
-/** The name with the smallest edit distance, ignoring case. `undefined` if more than a third of it differs. */
+/**
+ * Returns the name with the smallest edit distance, ignoring case; `undefined` if that distance is more than 2 and more than
+ * a third of the length of `typed`.
+ */
 export function findClosestName(typed: string, names: Iterable<string>): string | undefined {
   const lower = typed.toLowerCase();
   let best: { name: string; distance: number } | undefined;

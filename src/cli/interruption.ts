@@ -1,4 +1,4 @@
-/** Ctrl-C and other signals that end the process: the verb stops where it can, and the store is closed. */
+/** Handles Ctrl-C and other signals that end the process: stops the verb at the next safe point, so that the store is closed. */
 import { InterruptedError } from "./errors.js";
 import { EXIT } from "./exit-codes.js";
 import type { CliIo } from "./io.js";
@@ -13,7 +13,7 @@ export class Interruption {
   constructor(io: CliIo) {
     this.#io = io;
     this.#interrupted = new Promise((_, reject) => (this.#onInterrupt = reject));
-    // An interruption is no unhandled rejection while nothing races against it.
+    // Prevents an unhandled rejection if the signal arrives while no call of `race` is pending.
     this.#interrupted.catch(() => {});
     this.#stopListening = io.onSignal(() => this.#handleSignal());
   }
@@ -31,12 +31,12 @@ export class Interruption {
     if (this.signal.aborted) throw new InterruptedError();
   }
 
-  /** From now on an interruption resolves this promise and no longer rejects {@link race}: the verb ends itself. */
+  /** Lets the verb handle interruptions: a signal resolves the returned promise and no longer rejects {@link race}. */
   intercept(): Promise<void> {
     return new Promise((resolve) => (this.#onInterrupt = () => resolve()));
   }
 
-  /** Interrupts the verb from within. */
+  /** Interrupts the verb as a signal would. For prompts, which receive Ctrl-C as a key. */
   interrupt(): never {
     this.#controller.abort();
     throw new InterruptedError();
@@ -48,7 +48,7 @@ export class Interruption {
   }
 
   #handleSignal(): void {
-    // A second signal does not wait. Every write is atomic, so nothing is lost.
+    // On a second signal, exit immediately. Every write is atomic, so the store stays consistent.
     if (this.signal.aborted) this.#io.exit(EXIT.interrupted);
     this.#controller.abort();
     this.#onInterrupt(new InterruptedError());

@@ -10,8 +10,7 @@ export type Colors = ReturnType<typeof pc.createColors>;
 
 /** How a list is printed as text. */
 export interface ListView<T> {
-  readonly columns: readonly TableColumn[];
-  row(entry: T): readonly string[];
+  readonly columns: readonly (TableColumn & { cell(entry: T): string })[];
   /** A note on stderr for an empty list. */
   readonly empty: string;
 }
@@ -106,7 +105,7 @@ export class Output {
     };
     for await (const entry of entries) {
       if (this.closed) return;
-      const row = view.row(entry);
+      const row = view.columns.map((column) => column.cell(entry));
       if (!measured) await this.line(table.row(row));
       else if (measured.push(row) === MEASURED_ROWS) {
         await begin(measured);
@@ -118,19 +117,14 @@ export class Output {
 
   /** Prints records as they are read: one JSON array, or one object per line. */
   async stream(records: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
-    if (this.format === "jsonl") {
-      for await (const record of records) {
-        if (this.closed) return;
-        await this.line(JSON.stringify(toPrintableJson(record)));
-      }
-      return;
-    }
+    const isArray = this.format === "json";
     let count = 0;
     for await (const record of records) {
       if (this.closed) return;
-      await this.raw(`${count++ === 0 ? "[\n" : ",\n"}  ${JSON.stringify(toPrintableJson(record))}`);
+      const json = JSON.stringify(toPrintableJson(record));
+      await this.raw(isArray ? `${count++ === 0 ? "[\n" : ",\n"}  ${json}` : `${json}\n`);
     }
-    await this.line(count === 0 ? "[]" : "\n]");
+    if (isArray) await this.line(count === 0 ? "[]" : "\n]");
   }
 }
 

@@ -11,6 +11,7 @@ import { version } from "./version.js";
 export interface ParsedCommand {
   readonly verb: Verb;
   readonly positionals: readonly (string | undefined)[];
+  /** Only the options that were given or have a default. */
   readonly options: unknown;
 }
 
@@ -83,15 +84,11 @@ function createProgram(
       .description(verb.summary)
       .allowExcessArguments(false);
     verb.declare(command);
-    command
-      .exitOverride()
-      .showSuggestionAfterError()
-      .configureOutput(output)
-      .configureHelp({ formatHelp: formatVerbHelp(verb) })
-      .action((...parsed: unknown[]) => {
-        const positionals = parsed.slice(0, -2).flat() as (string | undefined)[];
-        onCommand({ verb, positionals, options: parsed.at(-2) });
-      });
+    command.configureHelp({ formatHelp: formatVerbHelp(verb) }).action((...parsed: unknown[]) => {
+      const positionals = parsed.slice(0, -2).flat() as (string | undefined)[];
+      const options = Object.entries(parsed.at(-2) as object).filter(([, value]) => value !== undefined);
+      onCommand({ verb, positionals, options: Object.fromEntries(options) });
+    });
   }
   return program;
 }

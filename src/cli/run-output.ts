@@ -7,7 +7,7 @@ import { formatAge } from "./format.js";
 import { toPrintableJson } from "./json.js";
 import { sanitize } from "./terminal-text.js";
 
-/** A listener that prints run events on stderr. */
+/** Returns a listener that prints run events on stderr. */
 export function printRunEvents({ output }: Cli): (event: RunEvent) => void {
   const { noteColors } = output;
   return (event) => {
@@ -51,7 +51,7 @@ export function describeEffect(effect: {
   return `${kind} ${sanitize(callId === undefined ? name : `${name} ${callId}`)}`;
 }
 
-/** A result as JSON prints it: without the state, which `savepoint show` prints. */
+/** The fields of a result for JSON output. The state is omitted; `savepoint show` prints it. */
 export function toResultRecord(result: RunResult): Record<string, unknown> {
   return { ...result, state: undefined };
 }

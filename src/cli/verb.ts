@@ -6,7 +6,8 @@ import type { ExitCode } from "./exit-codes.js";
 /** The headings of `savepoint --help`, in order. */
 export const GROUPS = ["Inspect", "Time travel", "Run", "Maintain", "Set up"] as const;
 
-export interface Verb {
+/** @typeParam Options the options as Commander parses them */
+export interface Verb<Options = unknown> {
   readonly name: string;
   readonly group: (typeof GROUPS)[number];
   /** One line for the list of verbs: an imperative phrase without a capital letter and a final dot. */
@@ -16,15 +17,10 @@ export interface Verb {
   /** Adds the arguments and options of the verb to its command. */
   declare(command: Command): void;
   /** @returns the exit code, if it is not 0 */
-  run(cli: Cli, positionals: readonly (string | undefined)[], options: unknown): Promise<ExitCode | void>;
-}
-
-/** A verb whose options have a type. */
-export interface VerbDefinition<Options> extends Omit<Verb, "run"> {
   run(cli: Cli, positionals: readonly (string | undefined)[], options: Options): Promise<ExitCode | void>;
 }
 
 /** Defines a verb. Commander parses the options as `declare` describes them; `Options` must match that. */
-export function defineVerb<Options = object>(definition: VerbDefinition<Options>): Verb {
+export function defineVerb<Options = object>(definition: Verb<Options>): Verb {
   return definition as Verb;
 }

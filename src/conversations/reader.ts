@@ -77,8 +77,14 @@ export async function readConversation(context: Context, id: string): Promise<St
 
 /** Reads the conversations that are intact. Damaged ones are left out, and emit `damage`. */
 export async function readIntactConversations(context: Context, ids: readonly string[]): Promise<StoredConversation[]> {
-  const found = await readConversations(context, ids);
-  return found.filter((stored): stored is StoredConversation => stored !== undefined && !("unreadable" in stored));
+  return (await readConversations(context, ids)).filter(isIntactConversation);
+}
+
+/** Whether a conversation exists and can be read. */
+export function isIntactConversation(
+  stored: StoredConversation | DamagedConversation | undefined,
+): stored is StoredConversation {
+  return stored !== undefined && !("unreadable" in stored);
 }
 
 function toStored(

@@ -6,10 +6,15 @@ import type { Piece } from "../state/index.js";
 import { scan, type UnreadableRecord } from "../store/index.js";
 import type { Context } from "../context.js";
 import type { ConversationInfo } from "./conversation.js";
-import { type DamagedConversation, readConversations, type StoredConversation, toConversationInfo } from "./reader.js";
+import {
+  type DamagedConversation,
+  isIntactConversation,
+  readConversations,
+  type StoredConversation,
+  toConversationInfo,
+} from "./reader.js";
 import {
   conversationNumberKey,
-  type ConversationRecord,
   conversationsOf,
   decodeConversation,
   encodeConversation,
@@ -19,13 +24,8 @@ import {
 import { decodeConversationListing, readWithFallback } from "./commit.js";
 import { SavepointError } from "../errors.js";
 
-/** A conversation as it was at a checkpoint. */
-export interface ConversationSnapshot {
-  /** All ranges of the conversation's messages are in `base`. */
-  readonly record: ConversationRecord;
-  readonly lastMessageAt: number;
-  readonly firstTitle: string | undefined;
-}
+/** A conversation as it was at a checkpoint. All ranges of its messages are in the `base` of the record. */
+export type ConversationSnapshot = Pick<StoredConversation, "record" | "lastMessageAt" | "firstTitle">;
 
 /**
  * Encodes a conversation: its record with all ranges, the time of its last message, its first title, and its place in
@@ -87,7 +87,10 @@ export async function readAgentConversations(context: Context, agent: string): P
     );
     // If the list is the same before and after, it was the same when the conversations were read.
     const again = await readList(context, agent);
-    if (JSON.stringify(again) === JSON.stringify(list)) return partition(found, agent);
+    if (JSON.stringify(again) === JSON.stringify(list)) {
+      const intact = found.filter(isIntactConversation).filter(({ record }) => record.agent === agent);
+      return { intact, damaged: found.filter((each) => each !== undefined && "unreadable" in each) };
+    }
     list = again;
   }
   throw new SavepointError(
@@ -104,20 +107,6 @@ async function readList({ store }: Context, agent: string): Promise<{ key: strin
     list.push({ key: record.key, id: decodeConversationListing(value).id });
   }
   return list;
-}
-
-function partition(
-  found: readonly (StoredConversation | DamagedConversation | undefined)[],
-  agent: string,
-): AgentConversations {
-  const intact: StoredConversation[] = [];
-  const damaged: DamagedConversation[] = [];
-  for (const conversation of found) {
-    if (!conversation) continue;
-    if ("unreadable" in conversation) damaged.push(conversation);
-    else if (conversation.record.agent === agent) intact.push(conversation);
-  }
-  return { intact, damaged };
 }
 
 /** The error for a checkpoint that would be incomplete, because a conversation of its agent is damaged. */

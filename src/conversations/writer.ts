@@ -3,10 +3,10 @@
  * lose nothing. All other changes read the conversation's record and replace it.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
-import type { Piece } from "../state/index.js";
+import { coalesce, type Piece } from "../state/index.js";
 import type { Commit, Frame, Put } from "../store/index.js";
 import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.js";
-import { LruMap, retryOnConflict } from "../util/index.js";
+import { addToList, LruMap, retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { ConversationEntry } from "./conversation.js";
 import { findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
@@ -17,7 +17,6 @@ import {
   conversationKey,
   type ConversationRecord,
   derivedTitleKey,
-  joinPieces,
   lastMessageTimeKey,
   messageCounterKey,
   messageTape,
@@ -59,16 +58,8 @@ export class ConversationWriter {
     const entries = draftEntries(messages, () => now);
     const number = await allocateConversationNumber(this.#context, this.#numbers, fields.agent);
     const id = fields.id ?? this.#context.newId({ number, seq: 0 });
-    const { agent } = fields;
-    const record: ConversationRecord = {
-      ...fields.record,
-      number,
-      order: number,
-      agent,
-      createdAt: now,
-      base: [],
-      tapeStart: 0,
-    };
+    const place = { number, order: number, base: [], tapeStart: 0 };
+    const record: ConversationRecord = { ...fields.record, ...place, agent: fields.agent, createdAt: now };
     try {
       await store.commit({
         checks: [{ key: conversationKey(id), value: undefined }],
@@ -160,7 +151,7 @@ export class ConversationWriter {
       pieces.push(place?.piece ?? { tape: number, start: items + added.length - 1, count: 1 });
       times.push(place?.time ?? now);
     }
-    const joined = joinPieces(pieces);
+    const joined = coalesce(pieces);
     const rewrite = joined.length > MAX_PIECES;
     const written = rewrite ? encoded.frames : added;
     const end = items + written.length;
@@ -236,10 +227,8 @@ export class ConversationWriter {
     for (const { frame, place } of await readMessageFrames(this.#context.store, pieces)) {
       // An unreadable message is not reused: if it is in the new messages, it is written again.
       if ("unreadable" in frame) continue;
-      const content = contentOf(frame);
-      const list = places.get(content) ?? [];
-      places.set(content, list);
-      list.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
+      const piece = { tape: place.number, start: place.seq, count: 1 };
+      addToList(places, contentOf(frame), { piece, time: timeOf(frame) });
     }
     return places;
   }

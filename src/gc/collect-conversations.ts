@@ -9,9 +9,9 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
-import { parseRefs, type Piece, type Unreadable } from "../state/index.js";
-import { MarkError } from "./marks.js";
-import { type KeyRange, prefixRange, scan } from "../store/index.js";
+import { parseRefs, type Unreadable } from "../state/index.js";
+import { MarkError, markPieces } from "./marks.js";
+import { type Freed, type KeyRange, prefixRange, scan } from "../store/index.js";
 import { type AgentState, decodeAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -32,7 +32,7 @@ import {
   piecesOf,
   rowsOf,
 } from "../records/index.js";
-import { IntervalSet } from "../util/index.js";
+import type { IntervalSet } from "../util/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
 /** Attempts to mark everything without a new checkpoint in between. */
@@ -73,30 +73,29 @@ export async function collectConversations(
   agent: string,
   blobs: Set<string>,
   repack: boolean,
-): Promise<{ items: number; bytes: number } | undefined> {
+): Promise<Freed | undefined> {
   const { store } = context;
-  const live = new Map<number, IntervalSet>();
-  const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
-  const counters = await markConversations(context, agent, mark);
+  const marks = new MessageMarks(context, agent, (damage) => {
+    throw new MarkError(damage);
+  });
+  const { live } = marks;
+  const counters = await marks.markConversations();
   const removed: number[] = [];
   for await (const { key } of scan(store, removedConversationsOf(agent))) removed.push(trailingNumberOf(key));
-  const checkpoints = new CheckpointMarks(context, agent, mark);
   for (let passes = 1; ; passes++) {
-    await checkpoints.markNew();
-    await markConversations(context, agent, mark);
-    if (!(await checkpoints.hasNew())) break;
+    await marks.markNewCheckpoints();
+    await marks.markConversations();
+    if (!(await marks.hasNewCheckpoints())) break;
     // Other processes create one checkpoint after another, so the next collection tries again.
     if (passes === MAX_PASSES) return undefined;
     await nextTurn();
   }
   for (const [number, intervals] of live) await markBlobs(context, number, intervals, blobs);
 
-  const freed = { items: 0, bytes: 0 };
+  let freed: Freed = { items: 0, bytes: 0 };
   const free = async (number: number, below: number): Promise<void> => {
     const spans = live.get(number)?.spans() ?? [];
-    const result = await store.retain(messageTape(number), spans, { below, repack });
-    freed.items += result.items;
-    freed.bytes += result.bytes;
+    freed = addFreed(freed, await store.retain(messageTape(number), spans, { below, repack }));
   };
   for (const [number, items] of counters) await free(number, items);
   for (const number of removed) {
@@ -106,95 +105,77 @@ export async function collectConversations(
   return freed;
 }
 
+/** The sum of what was freed. */
+export function addFreed(a: Freed, b: Freed): Freed {
+  return { items: a.items + b.items, bytes: a.bytes + b.bytes };
+}
+
 /**
  * The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged
  * records are left out.
  */
 export async function findLiveMessages(context: Context, agent: string): Promise<Map<number, IntervalSet>> {
-  const live = new Map<number, IntervalSet>();
-  const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
-  await markConversations(context, agent, mark, () => {});
+  const marks = new MessageMarks(context, agent, () => {});
+  await marks.markConversations();
   try {
-    await new CheckpointMarks(context, agent, mark, () => {}).markNew();
+    await marks.markNewCheckpoints();
   } catch (error) {
     // The record of the agent's history is damaged, so its checkpoints cannot be found.
     if (!isSavepointError(error, "DAMAGED")) throw error;
   }
-  return live;
+  return marks.live;
 }
 
-/** Adds ranges of messages to the live ones, by the number of the conversation. */
-export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piece[]): void {
-  for (const { tape, start, count } of pieces) {
-    const intervals = live.get(tape) ?? new IntervalSet();
-    live.set(tape, intervals);
-    intervals.add(start, count);
-  }
-}
-
-/** Stops a collection, because nothing may be freed if a referrer cannot be read. */
-function throwMarkError(damage: Unreadable): never {
-  throw new MarkError(damage);
-}
-
-/** Marks the messages of all conversations of an agent. Returns how many items their tapes have, by number. */
-async function markConversations(
-  context: Context,
-  agent: string,
-  mark: (pieces: readonly Piece[]) => void,
-  onDamage: (damage: Unreadable) => void = throwMarkError,
-): Promise<Map<number, number>> {
-  const ids: string[] = [];
-  for await (const record of scan(context.store, conversationsOf(agent))) {
-    if ("value" in record) ids.push(decodeConversationListing(record.value).id);
-    else onDamage(record);
-  }
-  const counters = new Map<number, number>();
-  for (const conversation of await readConversations(context, ids)) {
-    if (!conversation) continue;
-    if ("unreadable" in conversation) {
-      onDamage(conversation);
-      continue;
-    }
-    mark(piecesOf(conversation.record, conversation.items));
-    counters.set(conversation.record.number, conversation.items);
-  }
-  return counters;
-}
-
-/** Marks the messages in the checkpoints of an agent, including checkpoints that are created meanwhile. */
-class CheckpointMarks {
+/** The messages that the conversations and checkpoints of an agent contain. */
+class MessageMarks {
+  /** The marked messages, by the number of the conversation. */
+  readonly live = new Map<number, IntervalSet>();
   readonly #reader: SessionReader;
   readonly #agent: string;
-  readonly #mark: (pieces: readonly Piece[]) => void;
   readonly #onDamage: (damage: Unreadable) => void;
   /** Snapshots that are marked already. They recur, because most conversations are the same in most checkpoints. */
   readonly #marked = new Set<string>();
   #number: number | undefined;
   #nextSeq = 0;
 
-  constructor(
-    context: Context,
-    agent: string,
-    mark: (pieces: readonly Piece[]) => void,
-    onDamage: (damage: Unreadable) => void = throwMarkError,
-  ) {
-    this.#onDamage = onDamage;
+  /** @param onDamage called for everything that may refer to messages and cannot be read; it is left out, unless this throws */
+  constructor(context: Context, agent: string, onDamage: (damage: Unreadable) => void) {
     this.#reader = new SessionReader(context, agentHistoryId(agent));
     this.#agent = agent;
-    this.#mark = mark;
+    this.#onDamage = onDamage;
   }
 
-  /** Whether a checkpoint has been created since the last {@link markNew}. A save of the agent creates none. */
-  async hasNew(): Promise<boolean> {
+  /** Marks the messages of all conversations. Returns how many items their tapes have, by number. */
+  async markConversations(): Promise<Map<number, number>> {
+    const { context } = this.#reader;
+    const ids: string[] = [];
+    for await (const record of scan(context.store, conversationsOf(this.#agent))) {
+      if ("value" in record) ids.push(decodeConversationListing(record.value).id);
+      else this.#onDamage(record);
+    }
+    const counters = new Map<number, number>();
+    for (const conversation of await readConversations(context, ids)) {
+      if (!conversation) continue;
+      if ("unreadable" in conversation) {
+        this.#onDamage(conversation);
+        continue;
+      }
+      markPieces(this.live, piecesOf(conversation.record, conversation.items));
+      counters.set(conversation.record.number, conversation.items);
+    }
+    return counters;
+  }
+
+  /** Whether a checkpoint has been created since the last {@link markNewCheckpoints}. A save of the agent creates none. */
+  async hasNewCheckpoints(): Promise<boolean> {
     const number = (await this.#reader.session())?.record.number;
     if (number === undefined || number !== this.#number) return number !== this.#number;
     const { store } = this.#reader.context;
     return (await store.list(rowsOf(number, this.#nextSeq), { limit: 1 })).length > 0;
   }
 
-  /** Marks the checkpoints that were created since the last call. */
-  async markNew(): Promise<void> {
+  /** Marks the messages in the checkpoints that were created since the last call. */
+  async markNewCheckpoints(): Promise<void> {
     const { number, nextSeq = 0 } = (await this.#reader.session())?.record ?? {};
     const from = number === this.#number ? this.#nextSeq : 0;
     this.#number = number;
@@ -218,8 +199,9 @@ class CheckpointMarks {
 
   #markRow({ conversations }: AgentState): void {
     for (const entry of conversations.values()) {
-      if (!this.#marked.has(entry)) this.#mark(piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
+      if (this.#marked.has(entry)) continue;
       this.#marked.add(entry);
+      markPieces(this.live, piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
     }
   }
 }

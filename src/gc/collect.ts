@@ -14,10 +14,10 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
-import { type RecordResult, scan, scanPages, type StoredRecord } from "../store/index.js";
+import { type Freed, type RecordResult, scan, scanPages, type StoredRecord } from "../store/index.js";
 import { releaseAbandonedImports } from "./abandoned-imports.js";
 import { freeAllGarbage, SessionReader } from "../sessions/index.js";
-import { listAgentsWithConversations, collectConversations } from "./collect-conversations.js";
+import { addFreed, collectConversations, listAgentsWithConversations } from "./collect-conversations.js";
 import type { Context } from "../context.js";
 import {
   agentHistoryId,
@@ -66,26 +66,22 @@ export async function collectGarbage(
   const unusedSince = (await store.now()) - BLOB_AGE;
   await releaseAbandonedImports(context);
   const sessions = await freeAllGarbage(context);
-  const freed = { items: 0, bytes: 0 };
   const blobs = new Set<string>();
+  let freed: Freed = { items: 0, bytes: 0 };
   let complete = true;
   let done = 0;
+  const add = (result: Freed | undefined): void => {
+    if (result) freed = addFreed(freed, result);
+    else complete = false;
+  };
   for await (const { reader, number } of allSessions(context)) {
     // A local store answers without a turn of the event loop; saves must be able to run in between.
     await nextTurn();
-    const result = reader && (await collectSession(reader, number, blobs, options.repack));
-    if (result) {
-      freed.items += result.items;
-      freed.bytes += result.bytes;
-    } else complete = false;
+    add(reader && (await collectSession(reader, number, blobs, options.repack)));
     options.onProgress?.({ sessions: ++done });
   }
   for (const agent of await listAgentsWithConversations(context)) {
-    const result = await collectAgent(context, agent, blobs, options.repack);
-    if (result) {
-      freed.items += result.items;
-      freed.bytes += result.bytes;
-    } else complete = false;
+    add(await collectAgent(context, agent, blobs, options.repack));
   }
   const dropped = complete ? await dropBlobs(context, blobs, unusedSince) : { items: 0, bytes: 0 };
   return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
@@ -97,7 +93,7 @@ async function collectAgent(
   agent: string,
   blobs: Set<string>,
   repack: boolean,
-): Promise<{ items: number; bytes: number } | undefined> {
+): Promise<Freed | undefined> {
   try {
     return await collectConversations(context, agent, blobs, repack);
   } catch (error) {
@@ -134,7 +130,7 @@ export async function collectSession(
   number: number,
   blobs: Set<string>,
   repack: boolean,
-): Promise<{ items: number; bytes: number } | undefined> {
+): Promise<Freed | undefined> {
   const { store } = reader.context;
   const tapes = await store.tapes(tapesOf(number));
   const counters = new Map<string, number>();
@@ -169,12 +165,10 @@ export async function collectSession(
     reader.reportDamage(undefined, undefined, `nothing was freed: ${reason}`);
     return undefined;
   }
-  const freed = { items: 0, bytes: 0 };
+  let freed: Freed = { items: 0, bytes: 0 };
   for (const tape of tapes) {
     const below = counters.get(tape) ?? Number.MAX_SAFE_INTEGER;
-    const result = await store.retain(tape, marks.liveSpans(tape), { below, repack });
-    freed.items += result.items;
-    freed.bytes += result.bytes;
+    freed = addFreed(freed, await store.retain(tape, marks.liveSpans(tape), { below, repack }));
   }
   return freed;
 }
@@ -184,22 +178,14 @@ function requireReadable(record: RecordResult): StoredRecord {
   return record;
 }
 
-async function dropBlobs(
-  { store }: Context,
-  live: ReadonlySet<string>,
-  unusedSince: number,
-): Promise<{ items: number; bytes: number }> {
-  const freed = { items: 0, bytes: 0 };
+async function dropBlobs({ store }: Context, live: ReadonlySet<string>, unusedSince: number): Promise<Freed> {
+  let freed: Freed = { items: 0, bytes: 0 };
   for (let after = ""; ;) {
     const hashes = await store.blobs({ after, limit: 500 });
     const last = hashes.at(-1);
     if (last === undefined) return freed;
-    const result = await store.dropBlobs(
-      hashes.filter((hash) => !live.has(hash)),
-      { unusedSince },
-    );
-    freed.items += result.items;
-    freed.bytes += result.bytes;
+    const unused = hashes.filter((hash) => !live.has(hash));
+    freed = addFreed(freed, await store.dropBlobs(unused, { unusedSince }));
     after = last;
   }
 }

@@ -1,7 +1,6 @@
 /** Marks what the checkpoints and journals of a session refer to. It reads the refs of items only, no states. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { formatRefs, parseRefs, type Piece, type Unreadable } from "../state/index.js";
-
 import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
@@ -44,7 +43,7 @@ export class Marks {
   }
 
   /** The reachable items of a tape. */
-  liveSpans(tape: string): { start: number; count: number }[] {
+  liveSpans(tape: string): Span[] {
     return this.#byNumber.get(tapeNumberOf(tape))?.spans() ?? [];
   }
 
@@ -69,20 +68,10 @@ export class Marks {
       if (++count % MAX_FRAMES === 0) await nextTurn();
       for (const ref of parseRefs(refs, tape)) {
         if ("blob" in ref) this.blobs.add(ref.blob);
-        else for (const piece of ref.pieces) this.#markPiece(piece, fresh);
+        else markPieces(fresh, markPieces(this.#byNumber, ref.pieces));
       }
     }
     return fresh;
-  }
-
-  #markPiece({ tape, start, count }: Piece, fresh: Map<number, IntervalSet>): void {
-    const live = this.#byNumber.get(tape) ?? new IntervalSet();
-    this.#byNumber.set(tape, live);
-    for (const span of live.add(start, count)) {
-      const ofTape = fresh.get(tape) ?? new IntervalSet();
-      fresh.set(tape, ofTape);
-      ofTape.add(span.start, span.count);
-    }
   }
 
   /** The refs of the items in these spans. */
@@ -106,6 +95,15 @@ export class Marks {
       }
     }
   }
+}
+
+/** Adds ranges of items to the live ones, by tape. Returns the parts of them that were not there yet. */
+export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piece[]): Piece[] {
+  return pieces.flatMap(({ tape, start, count }) => {
+    const intervals = live.get(tape) ?? new IntervalSet();
+    live.set(tape, intervals);
+    return intervals.add(start, count).map((span) => ({ tape, ...span }));
+  });
 }
 
 /** The longest gap between spans that is read with them, to avoid a second query. */

@@ -45,7 +45,7 @@ export function describeError(error: unknown, confined: boolean): ToolError {
     return { code: "INTERNAL", message: `The tool failed because of a bug, not because of its arguments: ${message}` };
   }
   const { code } = error;
-  if (confined && namesOwner(error.message, code)) {
+  if (confined && namesOwner(error)) {
     return { code, message: "An id that this call needs is already in use. Nothing was changed. Use a different id." };
   }
   const advice = NAMES_A_TOOL.test(error.message) ? undefined : ADVICE[code];
@@ -68,9 +68,13 @@ export function describeInvalidArguments(tool: string, issues: readonly z.core.$
   };
 }
 
-/** Whether a message may name the agent that owns something. A CONFLICT of a restore says that an id "belongs to" it. */
-function namesOwner(message: string, code: SavepointErrorCode): boolean {
-  return code === "AGENT_MISMATCH" || (code === "CONFLICT" && message.includes("belongs to"));
+/** Whether a message may name the agent that owns something, as that of a restore does if an id has a new owner. */
+function namesOwner({ code, details }: SavepointError): boolean {
+  return code === "AGENT_MISMATCH" || (code === "CONFLICT" && "agent" in details && "conversationId" in details);
+}
+
+export function invalidArgument(message: string): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", message);
 }
 
 export function agentNotFound(id: string): SavepointError {

@@ -14,9 +14,7 @@ export const PATCH = z
   .min(1);
 
 /** A {@link Change} without the previous value, which the sender need not know. */
-export type PatchOperation =
-  | { readonly op: "add" | "replace"; readonly path: string; readonly value: unknown }
-  | { readonly op: "remove"; readonly path: string };
+export type PatchOperation = z.output<typeof PATCH>[number];
 
 /**
  * Applies the operations in order and returns the new state.

@@ -3,7 +3,8 @@
  * reads on with the pointer to such a part and the position in it.
  */
 import { z } from "zod";
-import { type Json, SavepointError, toJson } from "../index.js";
+import { type Json, type SavepointError, toJson } from "../index.js";
+import { invalidArgument } from "./errors.js";
 
 /** The most characters of JSON that one value takes in a result. */
 export const MAX_CHARACTERS = 100_000;
@@ -12,25 +13,20 @@ const MAX_BYTES = 1024;
 /** The least number of characters for a part, however many parts there are. */
 const MIN_SHARE = 2000;
 
+const OMITTED_PART = z.object({
+  pointer: z.string().describe("JSON pointer to the part: pass it as `pointer`."),
+  kind: z.enum(["array", "object", "text"]),
+  length: z.number().describe("Number of elements, keys or characters of the complete part."),
+  from: z.number().describe("Where the omitted rest begins: pass it as `from`."),
+});
+
 export const OMITTED = z
-  .array(
-    z.object({
-      pointer: z.string().describe("JSON pointer to the part: pass it as `pointer`."),
-      kind: z.enum(["array", "object", "text"]),
-      length: z.number().describe("Number of elements, keys or characters of the complete part."),
-      from: z.number().describe("Where the omitted rest begins: pass it as `from`."),
-    }),
-  )
+  .array(OMITTED_PART)
   .optional()
   .describe("Parts that were omitted because they are too large. `$more` stands in their place in the value.");
 
 /** A part that was omitted. */
-export interface Omitted {
-  readonly pointer: string;
-  readonly kind: "array" | "object" | "text";
-  readonly length: number;
-  readonly from: number;
-}
+export type Omitted = Readonly<z.output<typeof OMITTED_PART>>;
 
 export interface Outline {
   readonly value: Json;
@@ -134,7 +130,7 @@ interface FittedEntries {
 
 function partAt(root: Json, pointer: string): Json {
   if (pointer !== "" && !pointer.startsWith("/")) {
-    throw new SavepointError("INVALID_ARGUMENT", '`pointer` must be a JSON pointer such as "/messages/3".');
+    throw invalidArgument('`pointer` must be a JSON pointer such as "/messages/3".');
   }
   let value = root;
   let walked = "";
@@ -157,8 +153,7 @@ function nothingAt(walked: string, value: Json): SavepointError {
           .map((key) => JSON.stringify(key))
           .join(", ")}${keys.length > 20 ? " and more" : ""}`
       : "no object or array";
-  return new SavepointError(
-    "INVALID_ARGUMENT",
+  return invalidArgument(
     `\`pointer\` does not exist: at ${JSON.stringify(walked)} there is ${there}. Omit \`pointer\` to see everything.`,
   );
 }

@@ -5,7 +5,8 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { SavepointError } from "../index.js";
+import type { SavepointError } from "../index.js";
+import { invalidArgument } from "./errors.js";
 import { MAX_CHARACTERS } from "./outline.js";
 
 /** The arguments of every list. */
@@ -20,12 +21,9 @@ export const NEXT_CURSOR = z
   .optional()
   .describe("Pass it as `cursor` to get the next page. Missing on the last page.");
 
-export interface PageArguments {
-  readonly limit: number;
-  readonly cursor?: string | undefined;
-}
+export type PageArguments = z.output<z.ZodObject<typeof PAGE_ARGUMENTS>>;
 
-export interface PagedList<T, Shown> {
+interface PagedList<T, Shown> {
   /** The list and its filters. A cursor of another list is rejected. */
   readonly name: unknown;
   /** Reads the list from its beginning. */
@@ -40,15 +38,23 @@ export interface PagedList<T, Shown> {
   isBehind(rank: string | number, other: string | number): boolean;
 }
 
-export interface Page<Shown> {
-  readonly entries: Shown[];
-  readonly nextCursor: string | undefined;
+/** What a list has unless it says otherwise: the newest entries come first. */
+const DEFAULTS: Omit<PagedList<Entry, unknown>, "name" | "walk" | "show"> = {
+  idOf: ({ id }) => id,
+  rankOf: ({ createdAt }) => createdAt,
+  isBehind: (rank, other) => rank <= other,
+};
+
+interface Entry {
+  readonly id: string;
+  readonly createdAt: number;
 }
 
-export async function readPage<T, Shown>(
-  list: PagedList<T, Shown>,
+export async function readPage<T extends Entry, Shown>(
+  options: Omit<PagedList<T, Shown>, keyof typeof DEFAULTS> & Partial<PagedList<T, Shown>>,
   { limit, cursor }: PageArguments,
-): Promise<Page<Shown>> {
+): Promise<{ readonly entries: Shown[]; readonly nextCursor: string | undefined }> {
+  const list: PagedList<T, Shown> = { ...DEFAULTS, ...options };
   const found = cursor === undefined ? await readFrom(list, limit, () => "here") : await readAfter(list, limit, cursor);
   const entries = fitEntries(found.slice(0, limit), (entry) => list.show(entry));
   const last = found[entries.length - 1];
@@ -67,11 +73,6 @@ export function fitEntries<T, Shown>(entries: readonly T[], show: (entry: T) => 
     left -= JSON.stringify(shown).length;
   }
   return fitting;
-}
-
-/** {@link PagedList.isBehind} for lists whose newest entries come first. */
-export function isNewestFirst(rank: string | number, other: string | number): boolean {
-  return rank <= other;
 }
 
 async function readAfter<T>(list: PagedList<T, unknown>, limit: number, cursor: string): Promise<T[]> {
@@ -158,8 +159,7 @@ function hashOf(list: unknown): string {
 }
 
 function invalidCursor(): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
+  return invalidArgument(
     "`cursor` was not returned by this tool for these arguments. Repeat the arguments of the call that returned it, or omit `cursor` to start with the first page.",
   );
 }

@@ -17,17 +17,13 @@ export const AGENT_INFO = z.object({
 });
 
 export function toAgentInfo(agent: SavedAgentInfo): z.output<typeof AGENT_INFO> {
-  const { id, name, type, capabilities, metadata, createdAt, modifiedAt, version } = agent;
-  return {
-    id,
-    name,
-    ...(type !== undefined && { type }),
-    capabilities: [...capabilities],
-    metadata: abbreviate(metadata),
-    createdAt: toTime(createdAt),
-    modifiedAt: toTime(modifiedAt),
-    version,
-  };
+  return pickFields(AGENT_INFO, {
+    ...agent,
+    capabilities: [...agent.capabilities],
+    metadata: abbreviate(agent.metadata),
+    createdAt: toTime(agent.createdAt),
+    modifiedAt: toTime(agent.modifiedAt),
+  });
 }
 
 export const CONVERSATION_INFO = z.object({
@@ -43,18 +39,13 @@ export const CONVERSATION_INFO = z.object({
 });
 
 export function toConversationInfo(info: ConversationInfo): z.output<typeof CONVERSATION_INFO> {
-  const { id, agent, title, tags, archived, metadata, createdAt, lastMessageAt, messageCount } = info;
-  return {
-    id,
-    ...(agent !== undefined && { agent }),
-    ...(title !== undefined && { title }),
-    tags: [...tags],
-    archived,
-    metadata: abbreviate(metadata),
-    createdAt: toTime(createdAt),
-    lastMessageAt: toTime(lastMessageAt),
-    messageCount,
-  };
+  return pickFields(CONVERSATION_INFO, {
+    ...info,
+    tags: [...info.tags],
+    metadata: abbreviate(info.metadata),
+    createdAt: toTime(info.createdAt),
+    lastMessageAt: toTime(info.lastMessageAt),
+  });
 }
 
 export const CHECKPOINT_INFO = z.object({
@@ -82,26 +73,18 @@ export const CHECKPOINT_INFO = z.object({
 });
 
 export function toCheckpointInfo(info: AnyCheckpointInfo): z.output<typeof CHECKPOINT_INFO> {
-  const { id, sessionId, agent, branch, seq, step, parentId, createdAt, kind, status, reason, label } = info;
-  const { description, trigger, resumeHint, tasksCompleted, usage, metadata, pinned, expiresAt, stateBytes } = info;
-  const optional = { agent, parentId, reason, label, description, trigger, resumeHint };
-  return {
-    id,
-    ...(sessionId !== undefined && { session: sessionId }),
-    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
-    branch,
-    seq,
-    step,
-    createdAt: toTime(createdAt),
-    kind,
-    status,
-    tasksCompleted,
-    ...(usage && { usage: { ...usage } }),
-    metadata: abbreviate(metadata),
-    pinned,
-    ...(expiresAt !== undefined && { expiresAt: toTime(expiresAt) }),
-    stateBytes,
-  };
+  return pickFields(CHECKPOINT_INFO, {
+    ...info,
+    session: info.sessionId,
+    createdAt: toTime(info.createdAt),
+    metadata: abbreviate(info.metadata),
+    expiresAt: info.expiresAt === undefined ? undefined : toTime(info.expiresAt),
+  });
+}
+
+/** The fields of a value that the schema has, in the order of the schema. */
+function pickFields<Schema extends z.ZodObject>(schema: Schema, value: z.output<Schema>): z.output<Schema> {
+  return Object.fromEntries(Object.keys(schema.shape).map((key) => [key, value[key]])) as z.output<Schema>;
 }
 
 export const CHANGE = z.object({
@@ -126,7 +109,7 @@ export const SKIPPED = z
   .describe("Newer checkpoints that are damaged and were skipped, newest first.");
 
 export function toSkipped(skipped: readonly SkippedCheckpoint[]): z.output<typeof SKIPPED> {
-  return skipped.map(({ id, seq, reason }) => ({ ...(id !== undefined && { id }), seq, reason }));
+  return skipped.map(({ id, seq, reason }) => ({ id, seq, reason }));
 }
 
 export function toTime(milliseconds: number): string {

@@ -19,6 +19,7 @@ import {
   type SessionOptions,
 } from "../index.js";
 import { agentNotFound, checkpointNotFound, conversationNotFound, sessionNotFound } from "./errors.js";
+import { omitUndefined } from "./omit-undefined.js";
 
 export class AgentScope {
   readonly sp: Savepoint;
@@ -46,8 +47,7 @@ export class AgentScope {
 
   /** {@link resolveAgent} as a filter of a list. */
   agentFilter(name?: string): { readonly agent?: string } {
-    const agent = this.resolveAgent(name);
-    return agent === undefined ? {} : { agent };
+    return omitUndefined({ agent: this.resolveAgent(name) });
   }
 
   /** The agents in the scope. */

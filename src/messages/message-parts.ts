@@ -6,7 +6,7 @@
  * depth and the number of parts are bounded, so that cycles terminate.
  */
 import { briefJson, MAX_JSON, truncate, withoutData } from "./brief-json.js";
-import { type Fields, isFields, isWebAddress } from "./fields.js";
+import { type Fields, isFields, isWebAddress, named } from "./fields.js";
 
 /** Collects the lines of the text of one message. */
 export class Lines {
@@ -134,7 +134,7 @@ const PARTS: ReadonlyMap<string, AddPart> = new Map([
   ...named(addTextOrFile, "image image_url input_image computer_screenshot file input_file document media audio"),
   ...named(addTextOrFile, "file-data file-url file-id image-data image-url image-file-id resource resource_link"),
   ...named(addTextOrFile, "web_search_result search_result"),
-  ...named((lines, part) => lines.add(part["refusal"]), "refusal"),
+  ...named<AddPart>((lines, part) => lines.add(part["refusal"]), "refusal"),
   ...named(addReasoning, "reasoning thinking"),
   ...named(addNothing, "redacted_thinking step-start"),
   ...named(addCall, "tool_use server_tool_use mcp_tool_use tool-call tool_call toolCall server_tool_call dynamic-tool"),
@@ -154,10 +154,6 @@ const PARTS: ReadonlyMap<string, AddPart> = new Map([
   ...named(addResult, "computer_call_output local_shell_call_output shell_call_output apply_patch_call_output"),
   ...named(addUntyped, "functionCall functionResponse executableCode codeExecutionResult"),
 ]);
-
-function named(add: AddPart, typeNames: string): [string, AddPart][] {
-  return typeNames.split(" ").map((type) => [type, add]);
-}
 
 function addPart(lines: Lines, part: Fields, depth: number): void {
   const { type } = part;

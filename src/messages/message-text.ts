@@ -5,7 +5,7 @@
  * common. These fields are derived on demand, which costs next to nothing for the common form `{ role, content: "…" }`.
  */
 import { types } from "node:util";
-import { type Fields, isFields } from "./fields.js";
+import { type Fields, isFields, named } from "./fields.js";
 import type { Role } from "./message.js";
 import { addCall, addFile, isResultPart, isTextPart, Lines } from "./message-parts.js";
 
@@ -95,18 +95,11 @@ function formOf(value: unknown): Form | undefined {
 }
 
 /** Roles by their lower-case names in all SDKs, including the types of LangChain. */
-const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
-  ["user", "user"],
-  ["assistant", "assistant"],
-  ["tool", "tool"],
-  ["system", "system"],
-  ["human", "user"],
-  ["ai", "assistant"],
-  ["model", "assistant"],
-  ["developer", "system"],
-  ["function", "tool"],
-  ["toolresult", "tool"],
-  ["tool_result", "tool"],
+const ROLES: ReadonlyMap<unknown, Role> = new Map([
+  ...named<Role>("user", "user human"),
+  ...named<Role>("assistant", "assistant ai model"),
+  ...named<Role>("tool", "tool function toolresult tool_result"),
+  ...named<Role>("system", "system developer"),
 ]);
 
 function roleOf(name: unknown): Role | undefined {
@@ -171,27 +164,12 @@ function typeOfInstance(value: Fields): unknown {
   }
 }
 
-const ITEM_ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
-  ["reasoning", "assistant"],
-  ["function_call", "assistant"],
-  ["custom_tool_call", "assistant"],
-  ["mcp_call", "assistant"],
-  ["hosted_tool_call", "assistant"],
-  ["web_search_call", "assistant"],
-  ["file_search_call", "assistant"],
-  ["code_interpreter_call", "assistant"],
-  ["computer_call", "assistant"],
-  ["local_shell_call", "assistant"],
-  ["shell_call", "assistant"],
-  ["apply_patch_call", "assistant"],
-  ["tool_search_call", "assistant"],
-  ["function_call_output", "tool"],
-  ["function_call_result", "tool"],
-  ["custom_tool_call_output", "tool"],
-  ["computer_call_output", "tool"],
-  ["local_shell_call_output", "tool"],
-  ["shell_call_output", "tool"],
-  ["apply_patch_call_output", "tool"],
+const ITEM_ROLES: ReadonlyMap<unknown, Role> = new Map([
+  ...named<Role>("assistant", "reasoning function_call custom_tool_call mcp_call hosted_tool_call web_search_call"),
+  ...named<Role>("assistant", "file_search_call code_interpreter_call computer_call local_shell_call shell_call"),
+  ...named<Role>("assistant", "apply_patch_call tool_search_call"),
+  ...named<Role>("tool", "function_call_output function_call_result custom_tool_call_output computer_call_output"),
+  ...named<Role>("tool", "local_shell_call_output shell_call_output apply_patch_call_output"),
 ]);
 
 function itemForm(value: Fields): Form | undefined {
@@ -210,7 +188,7 @@ function textOfItem(item: Fields): string {
 
 function textOfBody(body: Fields): string {
   const { content } = body;
-  if (typeof content === "string" && isBare(body)) return content;
+  if (typeof content === "string" && TEXT_FIELDS.every((key) => body[key] === undefined)) return content;
   const lines = new Lines();
   const more = isFields(body["additional_kwargs"]) ? body["additional_kwargs"] : body;
   const parts = partsOf(body);
@@ -223,22 +201,10 @@ function textOfBody(body: Fields): string {
   return lines.toString();
 }
 
-/** Whether a message has no text outside its content. */
-function isBare(body: Fields): boolean {
-  return (
-    body["toolCalls"] === undefined &&
-    body["tool_calls"] === undefined &&
-    body["function_call"] === undefined &&
-    body["parts"] === undefined &&
-    body["attachments"] === undefined &&
-    body["experimental_attachments"] === undefined &&
-    body["additional_kwargs"] === undefined &&
-    body["reasoning_content"] === undefined &&
-    body["reasoning"] === undefined &&
-    body["refusal"] === undefined &&
-    body["audio"] === undefined
-  );
-}
+const CALL_FIELDS = ["toolCalls", "tool_calls", "function_call", "additional_kwargs"];
+const FILE_FIELDS = ["attachments", "experimental_attachments", "audio"];
+/** All fields that have text outside the content. */
+const TEXT_FIELDS = ["parts", "reasoning_content", "reasoning", "refusal", ...CALL_FIELDS, ...FILE_FIELDS];
 
 /** `content` and `parts`. If the parts have text, a content that is a string repeats it. */
 function partsOf(body: Fields): unknown[] {

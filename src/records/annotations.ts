@@ -3,19 +3,14 @@
  * and annotations (values that callers attach).
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
-import { decodeNumbers, encodeNumber } from "./keys.js";
+import { decodeNumbers, encodeNumber, seqRange } from "./keys.js";
 
 /** A note of a checkpoint: `label` or `pin`. */
 export const noteKey = (number: number, seq: number, name: string): string =>
   `a${encodeNumber(number)}${encodeNumber(seq)}${name}`;
 /** The notes of the checkpoints with a seq from `from` (inclusive) to `to` (exclusive). */
-export const notesOf = (number: number, from?: number, to?: number): KeyRange => {
-  const all = prefixRange(`a${encodeNumber(number)}`);
-  return {
-    from: from === undefined ? all.from : noteKey(number, from, ""),
-    to: to === undefined ? all.to : noteKey(number, to, ""),
-  };
-};
+export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
+  seqRange(`a${encodeNumber(number)}`, from, to);
 
 /** The seq and the name in the key of a note or an annotation. */
 export function parseNoteKey(key: string): { seq: number; name: string } {
@@ -36,7 +31,5 @@ export const annotationCounterKey = (number: number): string => `w${encodeNumber
 export const annotationKey = (number: number, seq: number, name: string): string =>
   `w${encodeNumber(number)}${encodeNumber(seq)}${name}`;
 /** The annotations of the checkpoints with a seq from `from` (inclusive) to `to` (exclusive). */
-export const annotationsOf = (number: number, from = 0, to?: number): KeyRange => {
-  const all = prefixRange(`w${encodeNumber(number)}`);
-  return { from: annotationKey(number, from, ""), to: to === undefined ? all.to : annotationKey(number, to, "") };
-};
+export const annotationsOf = (number: number, from?: number, to?: number): KeyRange =>
+  seqRange(`w${encodeNumber(number)}`, from, to);

@@ -44,18 +44,9 @@ interface StoredBranch {
 
 /** A branch without checkpoints. */
 export function newBranchRecord(name: string, tape: number, createdAt: number): BranchRecord {
-  return {
-    name,
-    tape,
-    nextItem: 0,
-    epoch: 0,
-    held: false,
-    hidden: false,
-    createdAt,
-    forkedFrom: undefined,
-    head: undefined,
-    headParentId: undefined,
-  };
+  const claim = { epoch: 0, held: false };
+  const head = { hidden: false, head: undefined, headParentId: undefined };
+  return { name, tape, nextItem: 0, createdAt, forkedFrom: undefined, ...claim, ...head };
 }
 
 /** The branch's fields on the first line, then the encoded row of its head. */

@@ -13,42 +13,26 @@ import {
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
-import { type KeyRange, prefixRange } from "../store/index.js";
-import type { CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
+import type { KeyRange } from "../store/index.js";
+import type { CheckpointInfo, CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
 import { MAIN, timeOfId, unnamedBranch } from "./ids.js";
-import { decodeNumbers, encodeNumber, packId, unpackId } from "./keys.js";
+import { decodeNumbers, encodeNumber, packId, seqRange, unpackId } from "./keys.js";
 
-/** A checkpoint as it is stored. */
-export interface CheckpointRow {
-  readonly seq: number;
-  readonly id: string;
+/** A checkpoint as it is stored: what listings show of it, and what only its session needs. */
+export interface CheckpointRow extends Omit<
+  CheckpointInfo,
+  "sessionId" | "agent" | "parentId" | "metadata" | "expiresAt"
+> {
   /** The tape of the branch it was saved on. Refs in the skeleton that name no tape mean this one. */
   readonly tape: number;
-  readonly branch: string;
   readonly parent: number | undefined;
   /** The parent's parent, so that the history continues past one unreadable row. */
   readonly grandparent: number | undefined;
-  readonly createdAt: number;
-  readonly step: number;
-  readonly kind: CheckpointKind;
-  readonly status: CheckpointStatus;
-  readonly reason: string | undefined;
-  readonly label: string | undefined;
-  readonly description: string | undefined;
-  readonly trigger: string | undefined;
-  readonly resumeHint: string | undefined;
-  readonly tasksCompleted: number;
-  readonly usage: Usage | undefined;
   /** In its encoded form. */
   readonly metadata: Shadow | undefined;
-  readonly pinned: boolean;
   /** Its lifetime in milliseconds, if it was saved with one. */
   readonly ttl: number | undefined;
-  readonly stateBytes: number;
-  readonly storedBytes: number;
   readonly skeleton: Frame;
-  /** The number of migrations applied to its state; `undefined` if its writer declared no migrations. */
-  readonly version: number | undefined;
   /** Set if a run saved it. */
   readonly run: RunPosition | undefined;
 }
@@ -70,10 +54,8 @@ export interface RunPosition {
 /** The key of the row of a checkpoint: the number of the session, then the seq, so that rows are ordered by seq. */
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** The rows with a seq from `from` (inclusive) to `to` (exclusive). */
-export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
-  const all = prefixRange(`z${encodeNumber(number)}`);
-  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
-};
+export const rowsOf = (number: number, from?: number, to?: number): KeyRange =>
+  seqRange(`z${encodeNumber(number)}`, from, to);
 /** The seq in the key of a row. */
 export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 
@@ -82,9 +64,9 @@ export function expiryOf({ createdAt, ttl }: CheckpointRow): number | undefined 
   return ttl === undefined ? undefined : createdAt + ttl;
 }
 
-/** The earliest of these rows' expiries; `undefined` if no row has a `ttl`. */
-export function earliestExpiryOf(rows: Iterable<CheckpointRow>): number | undefined {
-  let first = Number.POSITIVE_INFINITY;
+/** The earliest of these rows' expiries and of `before`; `undefined` if no row has a `ttl` and `before` is not given. */
+export function earliestExpiryOf(rows: Iterable<CheckpointRow>, before?: number): number | undefined {
+  let first = before ?? Number.POSITIVE_INFINITY;
   for (const row of rows) first = Math.min(first, expiryOf(row) ?? first);
   return Number.isFinite(first) ? first : undefined;
 }

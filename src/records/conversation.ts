@@ -5,10 +5,10 @@
  * conversation, usually one: its whole tape. An append makes the tape longer and changes nothing else, so it needs nothing
  * from the record. Cutting or replacing messages writes the remaining ranges, and the item from which the tape continues.
  */
-import type { Piece, Shadow } from "../state/index.js";
+import { coalesce, type Piece, type Shadow } from "../state/index.js";
 import { type KeyRange, prefixRange } from "../store/index.js";
 import { encodeNumber, tapeName } from "./keys.js";
-import { formatPieces, joinPieces, parsePieces } from "./pieces.js";
+import { formatPieces, parsePieces } from "./pieces.js";
 
 /** A conversation without its messages. */
 export interface ConversationRecord {
@@ -78,7 +78,7 @@ export function decodeConversation(value: string): ConversationRecord {
 
 /** The pieces of all its messages, for a tape of `items` items. */
 export function piecesOf({ number, base, tapeStart }: ConversationRecord, items: number): Piece[] {
-  return joinPieces([...base, { tape: number, start: tapeStart, count: items - tapeStart }]);
+  return coalesce([...base, { tape: number, start: tapeStart, count: items - tapeStart }]);
 }
 
 /** The inverse of {@link piecesOf}: the base, and the item from which a tape of `items` items continues. */

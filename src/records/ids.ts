@@ -107,7 +107,7 @@ export function placeOfId(id: string): CheckpointPlace | undefined {
 /** Whether the id encodes this place. If it does, finding the checkpoint needs no index record. */
 export function encodesPlace(id: string, number: number, seq: number): boolean {
   const place = placeOfId(id);
-  return place !== undefined && place.number === number && place.seq === seq;
+  return place?.number === number && place.seq === seq;
 }
 
 function hex(value: number, digits: number): string {

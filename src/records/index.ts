@@ -79,7 +79,7 @@ export {
 } from "./ids.js";
 export { decodeNumbers, tapeName, tapeNumberOf, tapesOf, trailingNumberOf } from "./keys.js";
 export { ALL_OWNERS, CLEAN_SHUTDOWN, decodeOwner, encodeOwner, ownerKey, type OwnerRecord } from "./owner.js";
-export { countPieces, formatPieces, joinPieces, slicePieces } from "./pieces.js";
+export { countPieces, formatPieces, slicePieces } from "./pieces.js";
 export {
   ALL_QUEUE_ENTRIES,
   changeQueueEntry,

@@ -73,6 +73,12 @@ export function decodeNumbers(text: string, count: number): { numbers: number[];
   return { numbers, rest: text.slice(at) };
 }
 
+/** The keys that start with `prefix` and a seq from `from` (inclusive) to `to` (exclusive). */
+export function seqRange(prefix: string, from = 0, to?: number): KeyRange {
+  const end = to === undefined ? prefixRange(prefix).to : prefix + encodeNumber(to);
+  return { from: prefix + encodeNumber(from), to: end };
+}
+
 /** The number in the last tab-separated part of a key. */
 export function trailingNumberOf(key: string): number {
   return decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;

@@ -10,19 +10,6 @@ export function parsePieces(text: string, number: number): Piece[] {
   return parseRefs(text, number).flatMap((ref) => ("pieces" in ref ? [...ref.pieces] : []));
 }
 
-/** The same items in as few pieces as possible. */
-export function joinPieces(pieces: readonly Piece[]): Piece[] {
-  const joined: Piece[] = [];
-  for (const piece of pieces) {
-    const last = joined.at(-1);
-    if (piece.count <= 0) continue;
-    if (last && last.tape === piece.tape && last.start + last.count === piece.start) {
-      joined[joined.length - 1] = { ...last, count: last.count + piece.count };
-    } else joined.push(piece);
-  }
-  return joined;
-}
-
 /** The number of items in all pieces. */
 export function countPieces(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, piece) => sum + piece.count, 0);

@@ -59,12 +59,6 @@ export function decodeQueueEntry(value: string): QueueEntry {
   };
 }
 
-/** The parts of a commit that change a queue entry. */
-export interface QueueEntryChange {
-  readonly puts: readonly Put[];
-  readonly deletes: readonly string[];
-}
-
 /**
  * Replaces a queue entry and its index key.
  *
@@ -76,7 +70,7 @@ export function changeQueueEntry(
   branch: string,
   before: QueueEntry | undefined,
   after: QueueEntry | undefined,
-): QueueEntryChange {
+): { readonly puts: readonly Put[]; readonly deletes: readonly string[] } {
   const [from, to] = [before && queueIndexKey(session, branch, before), after && queueIndexKey(session, branch, after)];
   const key = queueEntryKey(session, branch);
   return {

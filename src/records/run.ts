@@ -76,20 +76,8 @@ export interface JournalRecord {
 
 /** The journal of a branch without recorded effects whose work starts from the checkpoint with seq `from`. */
 export function emptyJournal(number: number, tape: number, from: number): JournalRecord {
-  return {
-    number,
-    epoch: 0,
-    tape,
-    first: 0,
-    count: 0,
-    boundary: from,
-    head: from,
-    origin: from,
-    failures: 0,
-    worked: 0,
-    loop: "",
-    cancelReason: undefined,
-  };
+  const counters = { epoch: 0, first: 0, count: 0, failures: 0, worked: 0 };
+  return { number, tape, ...counters, boundary: from, head: from, origin: from, loop: "", cancelReason: undefined };
 }
 
 /** The counters of a branch's queued inputs: the number of the oldest one, and the number of the next one. */
@@ -118,6 +106,9 @@ export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
   return { ...rest, reason, head, key, wakeAt, code, questions: decoded };
 }
 
+/** The fields from `number` to `origin`. */
+type StoredPosition = [number, number, number, number, number, number, number, number];
+
 export function encodeJournal(record: JournalRecord): string {
   const { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason } = record;
   const fields: unknown[] = [number, epoch, tape, first, count, boundary, head, origin];
@@ -129,20 +120,7 @@ export function encodeJournal(record: JournalRecord): string {
 
 export function decodeJournal(value: string): JournalRecord {
   const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancelReason] =
-    JSON.parse(value) as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number?,
-      number?,
-      string?,
-      string?,
-    ];
+    JSON.parse(value) as [...StoredPosition, number?, number?, string?, string?];
   return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason };
 }
 

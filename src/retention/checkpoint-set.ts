@@ -8,7 +8,8 @@ import {
   journalKey,
   type SessionRecord,
 } from "../records/index.js";
-import type { LoadedRecord, Notes, SessionReader } from "../sessions/index.js";
+import { addToList, toArray } from "../util/index.js";
+import { isIntact, type LoadedRecord, type Notes, type SessionReader } from "../sessions/index.js";
 
 /** What needs a checkpoint. A checkpoint that is needed only by another checkpoint can be removed together with it. */
 export type NeededBy =
@@ -42,16 +43,14 @@ export async function readCheckpointSet(reader: SessionReader): Promise<Checkpoi
   const session = await reader.session();
   if (!session) return undefined;
   const { number } = session.record;
-  const branches: LoadedRecord<BranchRecord>[] = [];
-  for await (const branch of reader.branches()) branches.push(branch);
-  const rows: CheckpointRow[] = [];
-  for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
+  const branches = await toArray(reader.branches());
+  const rows = (await toArray(reader.allRows(number, false))).filter(isIntact);
   const needed = await findNeeds(reader, branches, rows);
   const notes = await reader.notes(number, 0, session.record.nextSeq, (seq) =>
-    addTo(needed, seq, { kind: "damage", detail: "its notes cannot be read, so it may be pinned" }),
+    addToList(needed, seq, { kind: "damage", detail: "its notes cannot be read, so it may be pinned" }),
   );
   const heads = new Map<number, BranchRecord[]>();
-  for (const { record } of branches) if (record.head) addTo(heads, record.head.seq, record);
+  for (const { record } of branches) if (record.head) addToList(heads, record.head.seq, record);
   return { session, branches, rows, notes, needed, heads };
 }
 
@@ -62,28 +61,22 @@ async function findNeeds(
 ): Promise<Map<number, NeededBy[]>> {
   const needs = new Map<number, NeededBy[]>();
   for (const { run, id, seq } of rows) {
-    if (run?.midStep) addTo(needs, run.boundary, { kind: "checkpoint", id, seq });
+    if (run?.midStep) addToList(needs, run.boundary, { kind: "checkpoint", id, seq });
   }
   const keys = branches.map(({ record }) => journalKey(reader.sessionId, record.name));
   const journals = await reader.context.store.get(keys);
   for (const [index, { record }] of branches.entries()) {
     const branch = record.name;
-    if (record.forkedFrom !== undefined) addTo(needs, record.forkedFrom, { kind: "branch", branch });
+    if (record.forkedFrom !== undefined) addToList(needs, record.forkedFrom, { kind: "branch", branch });
     const journal = journals[index];
     if (!journal) continue;
-    if ("value" in journal) addTo(needs, decodeJournal(journal.value).boundary, { kind: "run", branch });
+    if ("value" in journal) addToList(needs, decodeJournal(journal.value).boundary, { kind: "run", branch });
     else {
       const detail = `the run record of branch ${JSON.stringify(branch)} is damaged, and its step may begin with it`;
-      for (const { seq } of rows) addTo(needs, seq, { kind: "damage", detail });
+      for (const { seq } of rows) addToList(needs, seq, { kind: "damage", detail });
     }
   }
   return needs;
-}
-
-function addTo<Value>(lists: Map<number, Value[]>, seq: number, value: Value): void {
-  const list = lists.get(seq);
-  if (list) list.push(value);
-  else lists.set(seq, [value]);
 }
 
 /** Returns whether a checkpoint is pinned. A pin that was set or removed after the save takes precedence. */

@@ -10,7 +10,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import { type BranchCursor, describeSession, type SessionReader } from "../sessions/index.js";
-import { type CheckpointKind, type CheckpointRow, earliestExpiryOf, type SessionRecord } from "../records/index.js";
+import { type CheckpointInfo, type CheckpointRow, earliestExpiryOf, type SessionRecord } from "../records/index.js";
 import { parseRetentionOptions, type RetentionRules, type StoredPolicy } from "../policies/index.js";
 import type { CheckpointSet } from "./checkpoint-set.js";
 import { automaticBeyond, reasonsToKeep, withRewindNeeds } from "./keep-reasons.js";
@@ -18,25 +18,10 @@ import { removeCheckpoints } from "./removal.js";
 import { needsSweep, planNextSweep, type Sweep } from "./sweep-schedule.js";
 
 /** The fields of a saved checkpoint that decide whether a sweep is necessary. */
-export interface SavedCheckpoint {
-  readonly branch: string;
-  readonly kind: CheckpointKind;
-  readonly expiresAt?: number | undefined;
-}
+export type SavedCheckpoint = Pick<CheckpointInfo, "branch" | "kind"> & Partial<Pick<CheckpointInfo, "expiresAt">>;
 
-/** The limits that a sweep enforces. A limit that is `undefined` is not enforced by this sweep. */
-interface Limits {
-  readonly policy: EnforceablePolicy | undefined;
-  /** The number of automatic checkpoints that the session may have. */
-  readonly maxAutomatic: number | undefined;
-}
-
-/** A policy whose rules could be read. */
-interface EnforceablePolicy {
-  /** The policy as it is stored; "" if there is no policy. */
-  readonly value: string;
-  readonly rules: RetentionRules;
-}
+/** A policy whose rules could be read. Its value is "" if there is no policy. */
+type EnforceablePolicy = StoredPolicy & { readonly rules: RetentionRules };
 
 /** The number of attempts while other processes save. If all of them conflict, the next save sweeps again. */
 const MAX_ATTEMPTS = 50;
@@ -62,8 +47,8 @@ export async function enforceRetention(
     if (!session) return;
     const now = reader.context.now();
     const policy = await findPolicyToEnforce(reader, session, saved, now);
-    const limits = { policy, maxAutomatic: await findMaxAutomatic(reader, session, saved, policy !== undefined) };
-    const removed = await sweep(reader, limits, now);
+    const maxAutomatic = await findMaxAutomatic(reader, session, saved, policy !== undefined);
+    const removed = await sweep(reader, policy, maxAutomatic, now);
     if (removed.length > 0) await cursor.exclusive(() => cursor.refresh());
   } catch (error) {
     // The store was closed during the sweep. This is not a failure, because a later save sweeps again.
@@ -119,10 +104,13 @@ async function findMaxAutomatic(
 /**
  * Removes the checkpoints beyond the limits in one commit, and returns them. If a policy is enforced, also records when to sweep
  * by it again. Without limits, reads nothing and returns an empty list.
+ *
+ * @param maxAutomatic the number of automatic checkpoints that the session may have
  */
 async function sweep(
   reader: SessionReader,
-  { policy, maxAutomatic }: Limits,
+  policy: EnforceablePolicy | undefined,
+  maxAutomatic: number | undefined,
   now: number,
 ): Promise<readonly CheckpointRow[]> {
   if (!policy && maxAutomatic === undefined) return [];

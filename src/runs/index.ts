@@ -26,7 +26,7 @@ export {
   type UnknownPolicy,
   type Verdict,
 } from "./agent/index.js";
-export { type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
+export { LiveRuns, type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
 export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
 export type { StoreAddress } from "./leases/index.js";
 export {

@@ -4,6 +4,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import type { Piece } from "../state/index.js";
+import { addToList } from "../util/index.js";
 import type { Context } from "../context.js";
 import { readMessages } from "../conversations/index.js";
 import type { Role } from "../messages/index.js";
@@ -148,9 +149,7 @@ export class HitReader {
   /** The first hit of a session, on any of its branches. */
   async findInSession(documents: readonly IndexedDocument[], query: Query): Promise<RankedHit | undefined> {
     const branches = new Map<string, number[]>();
-    for (const { source, ordinal } of documents) {
-      branches.set(source.name, [...(branches.get(source.name) ?? []), ordinal]);
-    }
+    for (const { source, ordinal } of documents) addToList(branches, source.name, ordinal);
     for (const [name, ordinals] of branches) {
       const hit = await this.#findInBranch(name, ordinals, query).catch((error: unknown) => {
         // The damage has been emitted as an event; other branches may have a hit.

@@ -15,7 +15,7 @@ import {
   type TextIndex,
   type TextSource,
 } from "../store/index.js";
-import { Mutex } from "../util/index.js";
+import { addToList, Mutex } from "../util/index.js";
 import type { Context } from "../context.js";
 import { readConversations, readMessages, type StoredConversation } from "../conversations/index.js";
 import {
@@ -40,8 +40,7 @@ export type SearchScope = "conversations" | "all";
 /** Changed records that are read together. */
 const PAGE = 8192;
 
-/** The names of the sources for the messages and for the title of a conversation. */
-export const messagesSource = (id: string): string => conversationKey(id);
+/** The name of the source for the title of a conversation. The source for its messages has the key of the conversation. */
 export const titleSource = (id: string): string => `${conversationKey(id)}\ttitle`;
 
 /** The note of a conversation's messages. As long as it stays the same, the conversation was only appended to. */
@@ -116,10 +115,8 @@ export class SearchIndex {
   async #index(changes: readonly Mark[], writer: IndexWriter): Promise<void> {
     const conversations = new Map<string, Mark[]>();
     for (const mark of changes) {
-      if (mark.key.startsWith("c\t")) {
-        const id = conversationOfKey(mark.key);
-        conversations.set(id, [...(conversations.get(id) ?? []), mark]);
-      } else await this.#indexSession(mark, writer);
+      if (mark.key.startsWith("c\t")) addToList(conversations, conversationOfKey(mark.key), mark);
+      else await this.#indexSession(mark, writer);
     }
     await this.#indexConversations(conversations, writer);
   }
@@ -127,7 +124,7 @@ export class SearchIndex {
   async #indexConversations(changed: ReadonlyMap<string, readonly Mark[]>, writer: IndexWriter): Promise<void> {
     const ids = [...changed.keys()];
     const found = await readConversations(this.#context, ids);
-    const sources = await this.#texts.sources([...ids.map(messagesSource), ...ids.map(titleSource)]);
+    const sources = await this.#texts.sources([...ids.map(conversationKey), ...ids.map(titleSource)]);
     for (const [index, id] of ids.entries()) {
       const stored = found[index];
       const intact = stored && !("unreadable" in stored) ? stored : undefined;
@@ -145,7 +142,7 @@ export class SearchIndex {
     source: TextSource | undefined,
     writer: IndexWriter,
   ): Promise<boolean> {
-    const name = messagesSource(id);
+    const name = conversationKey(id);
     if (!stored) {
       if (source) writer.add({ name, before: source, from: 0, texts: [], note: undefined });
       return true;

@@ -4,6 +4,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import { DOCUMENTS_PER_SOURCE } from "../store/index.js";
+import { addToList } from "../util/index.js";
 import type { Context } from "../context.js";
 import { conversationOfKey } from "../records/index.js";
 import { HitReader } from "./hits.js";
@@ -99,11 +100,7 @@ export class Search {
   ): Promise<void> {
     const byOwner = new Map<string, IndexedDocument[]>();
     for (const document of documents) {
-      const { owner } = document;
-      if (hits.has(owner)) continue;
-      const list = byOwner.get(owner);
-      if (list) list.push(document);
-      else byOwner.set(owner, [document]);
+      if (!hits.has(document.owner)) addToList(byOwner, document.owner, document);
     }
     const owners = [...byOwner];
     for (let next = 0; next < owners.length && hits.size < query.limit;) {

@@ -1,17 +1,13 @@
 /** The messages in the newest state of a session, of any SDK. */
 import { shadowToValue } from "../state/index.js";
 import type { Context } from "../context.js";
-import { describeMessage, findMessages, type Role } from "../messages/index.js";
+import { describeMessage, findMessages, type MessageDescription } from "../messages/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
 /** A message in a state. */
-export interface SessionMessage {
-  readonly id: string | undefined;
+export interface SessionMessage extends MessageDescription {
   /** JSON pointer to it in the state. */
   readonly path: string;
-  readonly role: Role;
-  readonly text: string;
-  readonly timestamp: number | undefined;
 }
 
 /** Reads the messages of a branch; `undefined` if it has no state. */

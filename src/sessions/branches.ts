@@ -1,6 +1,6 @@
 /** Forking and rewinding branches. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { formatRefs, type Frame, parseRefs, type Shadow } from "../state/index.js";
+import type { Shadow } from "../state/index.js";
 import { retryOnConflict } from "../util/index.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import {
@@ -21,6 +21,7 @@ import {
 import { checkpointRemoved, isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { loadShadow } from "./load-state.js";
+import { copyRow } from "./new-row.js";
 import type { SaveFields } from "./save-options.js";
 import { buildCommit, type CommitParts } from "./commit.js";
 import { sessionDeleted } from "./errors.js";
@@ -153,9 +154,9 @@ export async function rewindBranch(
     if (!branch || !head)
       throw new SavepointError("CHECKPOINT_NOT_FOUND", "The branch has no checkpoint to rewind. Save a state first.");
     const { nextSeq } = session.record;
-    const now = context.now();
+    const createdAt = context.now();
     const at = (row: CheckpointRow, seq: number, kind: CheckpointKind): CheckpointRow =>
-      copyRow(row, { seq, kind, id: context.newId({ number, seq }), createdAt: now, branch: branch.record });
+      copyRow(row, branch.record, { seq, id: context.newId({ number, seq }), kind, createdAt, trigger: "rewind" });
     const kept = at(head, nextSeq, "preOperation");
     const recovered = at(target, nextSeq + 1, "recovery");
     const queue = await leaveQueue(reader, branch.record.name, session.record.agent);
@@ -205,37 +206,6 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   // An input that is sent concurrently relies on the current queue entry. A damaged inbox cannot be checked.
   if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
   return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
-}
-
-/** A new row with the state of another. It shares the items; refs are rewritten for the tape of the new row. */
-function copyRow(
-  row: CheckpointRow,
-  as: { seq: number; kind: CheckpointKind; id: string; createdAt: number; branch: BranchRecord },
-): CheckpointRow {
-  const { seq, kind, id, createdAt, branch } = as;
-  return {
-    ...row,
-    seq,
-    kind,
-    id,
-    createdAt,
-    tape: branch.tape,
-    branch: branch.name,
-    parent: row.seq,
-    grandparent: row.parent,
-    label: undefined,
-    description: undefined,
-    trigger: "rewind",
-    pinned: false,
-    ttl: undefined,
-    storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
-    skeleton: rebaseFrame(row.skeleton, row.tape, branch.tape),
-  };
-}
-
-/** Rewrites the refs of a frame that moves to another tape. */
-export function rebaseFrame(frame: Frame, from: number, to: number): Frame {
-  return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }
 
 async function readSession(reader: SessionReader, number: number): Promise<LoadedRecord<SessionRecord>> {

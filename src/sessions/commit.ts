@@ -1,6 +1,6 @@
 /** Builds the commit of a change to a session. */
 import type { Frame } from "../state/index.js";
-import type { Check, Commit, ItemBatch, KeyRange, Put } from "../store/index.js";
+import type { Commit, Put } from "../store/index.js";
 import {
   agentSessionKey,
   branchKey,
@@ -41,15 +41,9 @@ export interface SessionChange {
   readonly extension?: CommitParts;
 }
 
-/** Parts of a commit that runs, agents and other callers add. */
-export interface CommitParts {
-  readonly checks?: readonly Check[];
-  readonly puts?: readonly Put[];
-  readonly deletes?: readonly (string | KeyRange)[];
-  readonly items?: readonly ItemBatch[];
+/** Parts of a commit that runs, agents and other callers add. The blobs are by hash. */
+export interface CommitParts extends Omit<Commit, "blobs"> {
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
-  readonly notBefore?: number;
-  readonly wakes?: readonly string[];
 }
 
 /** A commit, and the records as they are after it. */
@@ -64,12 +58,13 @@ export interface SessionCommit {
  * the new records.
  */
 export function buildCommit(change: SessionChange): SessionCommit {
-  const { sessionId, sessionBefore, branchBefore, rows, extension = {} } = change;
+  const { sessionId, sessionBefore, branchBefore, rows, items = [] } = change;
+  const { deletes, notBefore, wakes, ...more } = change.extension ?? {};
   const { number, agent } = change.session;
   const counted = {
     ...change.session,
     checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
-    earliestExpiry: earlier(change.session.earliestExpiry, earliestExpiryOf(rows)),
+    earliestExpiry: earliestExpiryOf(rows, change.session.earliestExpiry),
   };
   const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
@@ -78,47 +73,37 @@ export function buildCommit(change: SessionChange): SessionCommit {
 
   // Generated ids encode their place. An id that a caller chose can encode any place, and can be chosen twice.
   const indexed = change.hasChosenId ? rows : rows.filter((row) => !encodesPlace(row.id, number, row.seq));
-  const checks: Check[] = [
-    { key: ofSession, value: sessionBefore?.value },
-    { key: ofBranch, value: branchBefore?.value },
-    ...indexed.map((row) => checkIdUnused(row.id, number)),
-    ...(change.requiredRows ?? []).map((seq) => checkRowExists(number, seq)),
-    ...tagExtension(extension.checks ?? []),
-  ];
-  const puts: Put[] = [
-    { key: ofSession, value: session.value },
-    { key: ofBranch, value: branch.value },
-    ...(sessionBefore ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
-    ...(agent === undefined || sessionBefore?.record.agent !== undefined
-      ? []
-      : [{ key: agentSessionKey(agent, number), value: sessionId }]),
-    ...rows.flatMap((row) => putsOfRow(row, number)),
-    ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
-    ...(extension.puts ?? []),
-  ];
-  const items = change.items ?? [];
-  const first = branchBefore?.record.nextItem ?? 0;
-  const runs = items.length === 0 ? [] : [{ tape: tapeName(number, change.branch.tape), first, items }];
-  const blobs = [...(change.blobs ?? []), ...(extension.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes }));
-  const commit: Commit = {
-    checks,
-    puts,
-    items: [...runs, ...(extension.items ?? [])],
-    blobs,
-    ...(extension.deletes && { deletes: extension.deletes }),
-    ...(extension.notBefore !== undefined && { notBefore: extension.notBefore }),
-    ...(extension.wakes && { wakes: extension.wakes }),
-  };
+  const isNewOfAgent = agent !== undefined && sessionBefore?.record.agent === undefined;
+  const batch = { tape: tapeName(number, change.branch.tape), first: branchBefore?.record.nextItem ?? 0, items };
+  const commit = toCommit({
+    ...(deletes && { deletes }),
+    ...(notBefore !== undefined && { notBefore }),
+    ...(wakes && { wakes }),
+    checks: [
+      { key: ofSession, value: sessionBefore?.value },
+      { key: ofBranch, value: branchBefore?.value },
+      ...indexed.map((row) => checkIdUnused(row.id, number)),
+      ...(change.requiredRows ?? []).map((seq) => checkRowExists(number, seq)),
+      ...tagExtension(more.checks ?? []),
+    ],
+    puts: [
+      { key: ofSession, value: session.value },
+      { key: ofBranch, value: branch.value },
+      ...(sessionBefore ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
+      ...(isNewOfAgent ? [{ key: agentSessionKey(agent, number), value: sessionId }] : []),
+      ...rows.flatMap((row) => putsOfRow(row, number)),
+      ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
+      ...(more.puts ?? []),
+    ],
+    items: [...(items.length === 0 ? [] : [batch]), ...(more.items ?? [])],
+    blobs: new Map([...(change.blobs ?? []), ...(more.blobs ?? [])]),
+  });
   return { commit, session, branch };
 }
 
 /** Turns parts of a commit into a complete one. */
 export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
   return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
-}
-
-function earlier(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 function putsOfRow(row: CheckpointRow, number: number): Put[] {

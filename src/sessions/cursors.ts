@@ -8,6 +8,7 @@ const MAX_CURSORS = 20_000;
 
 /** The branch cursors of a process. Cursors with work in progress are never evicted. */
 export class Cursors {
+  /** The numbers for new sessions. */
   readonly numbers: NumberSource;
   readonly #budget: number;
   /** By session and branch, least recently used first. */
@@ -45,11 +46,6 @@ export class Cursors {
       if (this.#cursors.size <= MAX_CURSORS) break;
       if (oldest.isIdle) this.#forget(key, oldest);
     }
-  }
-
-  /** The number for a new session. */
-  nextSessionNumber(): Promise<number> {
-    return this.numbers.next();
   }
 
   /** Resolves when no cursor has work in progress. */

@@ -1,6 +1,6 @@
 /** Clearing and deleting sessions. */
 import { type Commit, scan } from "../store/index.js";
-import { retryOnConflict } from "../util/index.js";
+import { retryOnConflict, toArray } from "../util/index.js";
 import type { Context } from "../context.js";
 import {
   agentSessionKey,
@@ -32,8 +32,7 @@ import {
   tapesOf,
 } from "../records/index.js";
 import { buildPolicyRemoval } from "../policies/index.js";
-import type { Heads, LoadedRecord } from "./reader.js";
-import { SessionReader } from "./reader.js";
+import { type Heads, isIntact, type LoadedRecord, SessionReader } from "./reader.js";
 
 /**
  * Removes all checkpoints and all branches except an empty `main`, in one commit.
@@ -49,19 +48,11 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
     bind(heads);
     if (!heads.session) return { removed: 0, tapes: [] };
     const { number } = heads.session.record;
-    const branches: LoadedRecord<BranchRecord>[] = [];
-    for await (const branch of reader.branches()) branches.push(branch);
-    const rows: CheckpointRow[] = [];
-    let count = 0;
-    for await (const row of reader.allRows(number, false)) {
-      count++;
-      if (!("unreadable" in row)) rows.push(row);
-    }
-    await store.commit(buildClear(reader.sessionId, heads.session, branches, rows));
-    return {
-      removed: count,
-      tapes: branches.map(({ record }) => ({ name: tapeName(number, record.tape), end: record.nextItem })),
-    };
+    const branches = await toArray(reader.branches());
+    const rows = await toArray(reader.allRows(number, false));
+    await store.commit(buildClear(reader.sessionId, heads.session, branches, rows.filter(isIntact)));
+    const tapes = branches.map(({ record }) => ({ name: tapeName(number, record.tape), end: record.nextItem }));
+    return { removed: rows.length, tapes };
   });
   for (const { name, end } of tapes) await store.retain(name, [], { below: end });
   return removed;
@@ -157,12 +148,9 @@ export async function freeGarbage(context: Context, number: number): Promise<voi
   for (;;) {
     const page = await store.list(rowsOf(number), { limit: 500 });
     if (page.length === 0) break;
-    const rows = await reader.rows(
-      number,
-      page.map((record) => seqOfRowKey(record.key)),
-    );
-    const readable = rows.filter((row): row is CheckpointRow => row !== undefined && !("unreadable" in row));
-    await store.commit({ deletes: [...idKeys(readable, number), ...page.map((record) => record.key)] });
+    const keys = page.map(({ key }) => key);
+    const rows = await reader.rows(number, keys.map(seqOfRowKey));
+    await store.commit({ deletes: [...idKeys(rows.filter(isIntact), number), ...keys] });
   }
   await store.commit({
     deletes: [notesOf(number), annotationCounterKey(number), annotationsOf(number), labelsOf(number)],

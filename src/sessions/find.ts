@@ -27,10 +27,8 @@ export interface RowMatch {
 }
 
 /** A checkpoint of any session or agent. */
-export interface CheckpointMatch {
+export interface CheckpointMatch extends Pick<RowMatch, "number" | "row"> {
   readonly reader: SessionReader;
-  readonly number: number;
-  readonly row: CheckpointRow;
   /** The agent, if this is a checkpoint of a whole agent. */
   readonly agent: string | undefined;
 }
@@ -68,8 +66,9 @@ export async function findRow(
 async function findRowWithoutHeads(reader: SessionReader, ref: CheckpointRef): Promise<RowMatch | undefined> {
   if (typeof ref === "object" && "step" in ref) return undefined;
   const number = await reader.scanForNumber();
-  const row = number === undefined ? undefined : await reader.find(number, ref, undefined);
-  return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
+  if (number === undefined) return undefined;
+  const row = await reader.find(number, ref, undefined);
+  return row && { number, row, agent: undefined, hidden: false };
 }
 
 /** Finds a checkpoint of any session or agent by its id, or as `session#seq`; `undefined` if there is none. */
@@ -93,7 +92,13 @@ async function findInSession(context: Context, number: number, id: string): Prom
   if (!record) return undefined;
   const sessionId = "value" in record ? record.value : await findSessionByNumber(context.store, number);
   // The session with this number exists but cannot be identified, so "not found" could be wrong.
-  if (sessionId === undefined) throw damagedNumber(id, "unreadable" in record ? record.unreadable : "");
+  if (sessionId === undefined) {
+    const reason = "unreadable" in record ? record.unreadable : "";
+    throw new SavepointError(
+      "DAMAGED",
+      `Checkpoint ${JSON.stringify(id)} cannot be found, because the index of sessions is damaged: ${reason}. Run sp.repair().`,
+    );
+  }
   const reader = new SessionReader(context, sessionId);
   const agent = agentOfHistoryId(sessionId);
   // The head of an agent's history is the agent's current state. Only the rows of the history are checkpoints.
@@ -133,11 +138,4 @@ export async function findSessionByNumber(store: Store, number: number): Promise
     if (branch === undefined && "value" in record && decodeSession(record.value).number === number) return id;
   }
   return undefined;
-}
-
-function damagedNumber(id: string, reason: string): SavepointError<"DAMAGED"> {
-  return new SavepointError(
-    "DAMAGED",
-    `Checkpoint ${JSON.stringify(id)} cannot be found, because the index of sessions is damaged: ${reason}. Run sp.repair().`,
-  );
 }

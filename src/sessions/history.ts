@@ -1,8 +1,9 @@
 /** Listing the checkpoints of a session. Reads rows, never states. */
 import { FIRST_PAGE_SIZE, nextPageSize } from "../store/index.js";
 import type { CheckpointInfo, CheckpointRef, CheckpointRow } from "../records/index.js";
+import { toArray } from "../util/index.js";
 import { checkpointNotFound } from "./errors.js";
-import type { Heads, SessionReader } from "./reader.js";
+import { type Heads, isIntact, type RowResult, type SessionReader } from "./reader.js";
 
 /** Which checkpoints are listed, and in which order. */
 export interface HistoryOptions {
@@ -48,8 +49,6 @@ export async function* walkHistory(
   }
 }
 
-type RowResult = CheckpointRow | { readonly seq: number; readonly unreadable: string };
-
 async function* rowsInOrder(
   reader: SessionReader,
   number: number,
@@ -60,18 +59,14 @@ async function* rowsInOrder(
   if (allBranches) yield* reader.allRows(number, order === "newest");
   else if (!head) return;
   else if (order === "newest") yield* reader.lineage(number, head);
-  else {
-    const line: RowResult[] = [];
-    for await (const row of reader.lineage(number, head)) line.push(row);
-    yield* line.reverse();
-  }
+  else yield* (await toArray(reader.lineage(number, head))).reverse();
 }
 
 /** Skips and reports unreadable rows. */
 async function* readable(reader: SessionReader, rows: AsyncIterable<RowResult>): AsyncGenerator<CheckpointRow> {
   for await (const row of rows) {
-    if ("unreadable" in row) reader.reportDamage(undefined, row.seq, row.unreadable);
-    else yield row;
+    if (isIntact(row)) yield row;
+    else reader.reportDamage(undefined, row.seq, row.unreadable);
   }
 }
 
@@ -98,10 +93,9 @@ async function parentIds(
   rows: readonly CheckpointRow[],
 ): Promise<Map<number, string>> {
   const ids = new Map(rows.map((row) => [row.seq, row.id]));
-  const missing = [
-    ...new Set(rows.flatMap((row) => (row.parent === undefined || ids.has(row.parent) ? [] : [row.parent]))),
-  ];
+  const parents = new Set(rows.flatMap((row) => row.parent ?? []));
+  const missing = [...parents].filter((seq) => !ids.has(seq));
   const found = missing.length > 0 ? await reader.rows(number, missing) : [];
-  for (const row of found) if (row && !("unreadable" in row)) ids.set(row.seq, row.id);
+  for (const row of found) if (isIntact(row)) ids.set(row.seq, row.id);
   return ids;
 }

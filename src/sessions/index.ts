@@ -6,7 +6,7 @@
 export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
 export { saveAsRoot, saveOnHead, type SaveRequest, saveWithReset } from "./save-with-parent.js";
 export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
-export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
+export { type BranchInfo, forkAt, forkWithState, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
 export { branchMoved, checkRowExists, checkRunRecord, isConflictOn, isFenced } from "./conflicts.js";
 export { Cursors } from "./cursors.js";
@@ -40,10 +40,11 @@ export {
   Migrations,
   agentTooOld,
 } from "./migrations.js";
-export { buildRow } from "./new-row.js";
+export { buildRow, copyRow, rebaseFrame } from "./new-row.js";
 export { setLabel, setPin } from "./notes.js";
 export { NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
-export { type Heads, type LoadedRecord, type Notes, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
+export { isIntact, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
+export type { Heads, LoadedRecord, Notes } from "./reader.js";
 export { type SaveFields, parseSaveOptions } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

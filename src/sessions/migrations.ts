@@ -13,10 +13,7 @@ export interface AgentMigrations {
 }
 
 /** {@link AgentMigrations} with both lists present. */
-export interface MigrationPlan {
-  readonly agent: readonly Migration[];
-  readonly session: readonly Migration[];
-}
+export type MigrationPlan = Required<AgentMigrations>;
 
 const NONE: MigrationPlan = { agent: [], session: [] };
 

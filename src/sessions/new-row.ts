@@ -1,5 +1,5 @@
-/** Building the row of a new checkpoint. */
-import { type EncodedState, formatRefs, type Ref } from "../state/index.js";
+/** Building the rows of new checkpoints. */
+import { type EncodedState, formatRefs, type Frame, parseRefs, type Ref } from "../state/index.js";
 import type { BranchRecord, CheckpointPlace, CheckpointRow, RunPosition } from "../records/index.js";
 import type { SaveFields } from "./save-options.js";
 
@@ -67,4 +67,31 @@ function addRefs(refs: string, run: RunPosition | undefined, tape: number): stri
   if (pieces.length === 0) return refs;
   const more: Ref[] = [{ pieces }];
   return refs === "" ? formatRefs(more, tape) : `${refs};${formatRefs(more, tape)}`;
+}
+
+/** A new row of a branch with the state of another row. It shares the items; refs are rewritten for the tape of the branch. */
+export function copyRow(
+  row: CheckpointRow,
+  branch: BranchRecord,
+  as: Pick<CheckpointRow, "seq" | "id" | "kind" | "createdAt" | "trigger">,
+): CheckpointRow {
+  return {
+    ...row,
+    ...as,
+    tape: branch.tape,
+    branch: branch.name,
+    parent: row.seq,
+    grandparent: row.parent,
+    label: undefined,
+    description: undefined,
+    pinned: false,
+    ttl: undefined,
+    storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
+    skeleton: rebaseFrame(row.skeleton, row.tape, branch.tape),
+  };
+}
+
+/** Rewrites the refs of a frame that moves to another tape. */
+export function rebaseFrame(frame: Frame, from: number, to: number): Frame {
+  return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }

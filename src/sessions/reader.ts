@@ -1,15 +1,7 @@
 /** Reading the records of a session: its branches, rows, labels and pins. Nothing is cached. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece, StateReader, Unreadable } from "../state/index.js";
-import {
-  FIRST_PAGE_SIZE,
-  type RecordResult,
-  nextPageSize,
-  scan,
-  type Store,
-  type StoredRecord,
-  type UnreadableRecord,
-} from "../store/index.js";
+import { FIRST_PAGE_SIZE, type RecordResult, nextPageSize, scan, type Store } from "../store/index.js";
 import {
   agentOfHistoryId,
   ALL_SESSION_NUMBERS,
@@ -55,6 +47,14 @@ export interface Heads {
   readonly branch: LoadedRecord<BranchRecord> | undefined;
 }
 
+/** A row, or the seq of one that cannot be read. */
+export type RowResult = CheckpointRow | (Unreadable & { readonly seq: number });
+
+/** Whether a row exists and can be read. */
+export function isIntact(row: CheckpointRow | Unreadable | undefined): row is CheckpointRow {
+  return row !== undefined && !("unreadable" in row);
+}
+
 /** The notes of a checkpoint by name: `label` and `pin`, set after the save. */
 export type Notes = ReadonlyMap<string, string>;
 
@@ -92,10 +92,9 @@ export class SessionReader {
   toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
     const heads = { session: this.#decode(session, decodeSession), branch: this.#decode(branch, decodeBranch) };
     // Both records are created and deleted together. Treating a lost record as new would overwrite the session.
-    const lost = heads.branch && !heads.session;
-    const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
-    if (lost) this.#damaged("its record is missing");
-    if (lostMain) this.#damaged(`the record of its branch "${MAIN}" is missing`);
+    if (heads.branch && !heads.session) this.#damaged("its record is missing");
+    const isMainLost = name === MAIN && !heads.branch && (heads.session?.record.checkpoints ?? 0) > 0;
+    if (isMainLost) this.#damaged(`the record of its branch "${MAIN}" is missing`);
     return heads;
   }
 
@@ -122,10 +121,7 @@ export class SessionReader {
    * `head` and its ancestors, newest first. An unreadable row is returned as such. The lineage continues after the row
    * if its parent is known from its child; otherwise the row ends the lineage.
    */
-  async *lineage(
-    number: number,
-    head: CheckpointRow,
-  ): AsyncGenerator<CheckpointRow | (Unreadable & { readonly seq: number })> {
+  async *lineage(number: number, head: CheckpointRow): AsyncGenerator<RowResult> {
     yield head;
     let child = head;
     let page = new Map<number, CheckpointRow | Unreadable>();
@@ -138,23 +134,19 @@ export class SessionReader {
       const row = page.get(seq);
       // If the child is gone as well, the session was cleared during the read.
       if (!row && !(await this.row(number, child.seq))) return;
-      if (row && !("unreadable" in row)) {
+      if (isIntact(row)) {
         yield row;
         child = row;
         [seq, next] = [row.parent, row.grandparent];
-        continue;
+      } else {
+        yield { seq, unreadable: row?.unreadable ?? "it is missing" };
+        [seq, next] = [next, undefined];
       }
-      yield { seq, unreadable: row?.unreadable ?? "it is missing" };
-      [seq, next] = [next, undefined];
     }
   }
 
   /** All rows of the session from a seq on, by ascending or descending seq. */
-  async *allRows(
-    number: number,
-    reverse: boolean,
-    from = 0,
-  ): AsyncGenerator<CheckpointRow | (Unreadable & { readonly seq: number })> {
+  async *allRows(number: number, reverse: boolean, from = 0): AsyncGenerator<RowResult> {
     for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
       const row = this.#row(record);
       yield "unreadable" in row ? { ...row, seq: seqOfRowKey(record.key) } : row;
@@ -254,11 +246,8 @@ export class SessionReader {
       row.parent === undefined ? undefined : this.row(number, row.parent),
       this.notes(number, row.seq, row.seq),
     ]);
-    const parentId = parent && !("unreadable" in parent) ? parent.id : undefined;
-    if (parent && "unreadable" in parent) {
-      this.reportDamage(row.id, row.seq, `its parent, #${row.parent}, cannot be read`);
-    }
-    return this.toInfo(row, agent, parentId, notes.get(row.seq));
+    if (parent && !isIntact(parent)) this.reportDamage(row.id, row.seq, `its parent, #${row.parent}, cannot be read`);
+    return this.toInfo(row, agent, isIntact(parent) ? parent.id : undefined, notes.get(row.seq));
   }
 
   /** The reader of the items and blobs that states refer to. */
@@ -300,12 +289,12 @@ export class SessionReader {
   async #findByName(number: number, name: string): Promise<CheckpointRow | undefined> {
     const place = placeOfId(name);
     const placed = place?.number === number ? await this.row(number, place.seq) : undefined;
-    if (placed && !("unreadable" in placed) && placed.id === name) return placed;
+    if (isIntact(placed) && placed.id === name) return placed;
     const [entry] = await this.context.store.get([idKey(name, number)]);
     if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
     if (entry) return this.#searchId(number, name, entry.unreadable);
     // The unreadable row at the place of this id can only be this checkpoint.
-    if (place && placed && "unreadable" in placed) return this.#requireIntact(placed, place.seq);
+    if (place && placed && !isIntact(placed)) return this.#requireIntact(placed, place.seq);
     const prefix = `${this.sessionId}#`;
     const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
     return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
@@ -314,11 +303,11 @@ export class SessionReader {
   /** Finds a checkpoint by a scan, because the index record of its id is damaged. */
   async #searchId(number: number, id: string, reason: string): Promise<CheckpointRow | undefined> {
     this.reportDamage(id, undefined, reason);
-    for await (const row of this.allRows(number, true)) if (!("unreadable" in row) && row.id === id) return row;
+    for await (const row of this.allRows(number, true)) if (isIntact(row) && row.id === id) return row;
     return undefined;
   }
 
-  #row(record: StoredRecord | UnreadableRecord): CheckpointRow | Unreadable {
+  #row(record: RecordResult): CheckpointRow | Unreadable {
     if (!("value" in record)) return { unreadable: record.unreadable };
     return decodeRow(seqOfRowKey(record.key), record.value, record.refs);
   }
@@ -332,10 +321,7 @@ export class SessionReader {
     );
   }
 
-  #decode<T>(
-    record: StoredRecord | UnreadableRecord | undefined,
-    decode: (value: string) => T,
-  ): LoadedRecord<T> | undefined {
+  #decode<T>(record: RecordResult | undefined, decode: (value: string) => T): LoadedRecord<T> | undefined {
     if (!record) return undefined;
     if ("value" in record) return { value: record.value, record: decode(record.value) };
     return this.#damaged(record.unreadable);
@@ -364,23 +350,17 @@ export async function readMainHeads(store: Store, readers: readonly SessionReade
 }
 
 /** The notes of these heads, in their order and in one read. */
-export async function readHeadNotes(
-  store: Store,
-  found: readonly (Heads | undefined)[],
-): Promise<(Notes | undefined)[]> {
-  const names = ["label", "pin"];
-  const keysOf = (heads: Heads | undefined): string[] => {
+export async function readHeadNotes(store: Store, found: readonly (Heads | undefined)[]): Promise<Notes[]> {
+  const keys = found.map((heads) => {
     const [number, head] = [heads?.session?.record.number, heads?.branch?.record.head];
-    return number === undefined || !head ? [] : names.map((name) => noteKey(number, head.seq, name));
-  };
-  const keys = found.map(keysOf);
+    return number === undefined || !head ? [] : ["label", "pin"].map((name) => noteKey(number, head.seq, name));
+  });
   const records = keys.length > 0 ? await store.get(keys.flat()) : [];
   let next = 0;
   return keys.map((ofHead) => {
     const notes = new Map<string, string>();
-    for (const name of ofHead.length > 0 ? names : []) {
-      const record = records[next++];
-      if (record && "value" in record) notes.set(name, record.value);
+    for (const record of records.slice(next, (next += ofHead.length))) {
+      if (record && "value" in record) notes.set(parseNoteKey(record.key).name, record.value);
     }
     return notes;
   });

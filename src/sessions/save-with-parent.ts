@@ -124,7 +124,7 @@ async function createSession(
   agent: string | undefined,
 ): Promise<LoadedRecord<SessionRecord>> {
   const now = reader.context.now();
-  const number = await cursors.nextSessionNumber();
+  const number = await cursors.numbers.next();
   const built = buildCommit({
     sessionId: reader.sessionId,
     sessionBefore: undefined,

@@ -27,6 +27,7 @@ export {
   appendToShadow,
   appendToValue,
   ClassRegistry,
+  coalesce,
   valueToShadow,
   estimateSize,
   formatRefs,

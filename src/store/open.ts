@@ -25,19 +25,13 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
     case "memory":
       if (rest !== "") throw invalidUrl(url, `"memory:" has no path`);
       return openMemoryStore(options);
-    case "sqlite": {
-      const { openSqliteStore } = await import("./sqlite/index.js");
-      return openSqliteStore(pathOf(url, rest, "file"), options);
-    }
-    case "file": {
-      const { openFileStore } = await import("./file/index.js");
-      return openFileStore(pathOf(url, rest, "folder"), options);
-    }
+    case "sqlite":
+      return (await import("./sqlite/index.js")).openSqliteStore(pathOf(url, rest, "file"), options);
+    case "file":
+      return (await import("./file/index.js")).openFileStore(pathOf(url, rest, "folder"), options);
     case "postgres":
-    case "postgresql": {
-      const { openPostgresStore } = await import("./postgres/index.js");
-      return openPostgresStore(url, options);
-    }
+    case "postgresql":
+      return (await import("./postgres/index.js")).openPostgresStore(url, options);
     default:
       throw invalidUrl(
         url,
@@ -54,14 +48,8 @@ export async function openTarget(target: OpenTarget, options: StoreOptions): Pro
   const value: unknown = target;
   if (typeof value !== "object" || value === null) throw notAStore();
   if ("commit" in target) return target;
-  if ("prepare" in target) {
-    const { openSqliteStore } = await import("./sqlite/index.js");
-    return openSqliteStore(target, options);
-  }
-  if (isPostgresPool(target)) {
-    const { openPostgresStore } = await import("./postgres/index.js");
-    return openPostgresStore(target, options);
-  }
+  if ("prepare" in target) return (await import("./sqlite/index.js")).openSqliteStore(target, options);
+  if (isPostgresPool(target)) return (await import("./postgres/index.js")).openPostgresStore(target, options);
   throw notAStore();
 }
 

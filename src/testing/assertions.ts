@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, type SavepointError, type SavepointErrorCode } from "../errors.js";
-import type { Commit, Frame, ItemSpan, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/index.js";
+import type { Commit, Frame, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/index.js";
 
 /** Asserts that a promise rejects with a `SavepointError` of this code, and returns the error. */
 export async function rejectsWith<Code extends SavepointErrorCode>(
@@ -62,18 +62,30 @@ export async function valueOf(store: Store, key: string): Promise<string | undef
   return record?.value;
 }
 
-/** Asserts the items of a span. `undefined` means that the item is missing. */
+/** Asserts the items of a tape from number `start`. `undefined` means that the item is missing. */
 export async function assertItems(
   store: Store,
-  span: ItemSpan,
+  tape: string,
+  start: number,
   expected: readonly (Frame | undefined)[],
 ): Promise<void> {
-  const found = await store.items([span]);
+  const found = await store.items([{ tape, start, count: expected.length }]);
   assert.equal(found.length, expected.length);
   for (const [index, frame] of expected.entries()) {
     if (frame === undefined) assertUnreadable(found[index]);
-    else assertSame(found[index], frame, `item ${span.start + index} of ${span.tape}`);
+    else assertSame(found[index], frame, `item ${start + index} of ${tape}`);
   }
+}
+
+/** Calls these commits in one turn, and asserts which of them are applied. */
+export async function assertApplied(
+  store: Store,
+  commits: readonly Commit[],
+  expected: readonly boolean[],
+): Promise<void> {
+  const outcomes = await Promise.allSettled(commits.map((commit) => store.commit(commit)));
+  const applied = outcomes.map(({ status }) => status === "fulfilled");
+  assert.deepEqual(applied, expected);
 }
 
 /** Like `deepEqual`, with a short message that names the first difference, even if megabytes differ. */

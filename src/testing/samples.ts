@@ -1,6 +1,15 @@
-/** Sample data, and reading the content of a store. */
+/** Sample data, and writing and reading the content of a store. */
 import { createHash } from "node:crypto";
-import type { Frame, KeyRange, Store, StoredRecord, UnreadableRecord } from "../store/index.js";
+import type {
+  Commit,
+  CommitResult,
+  Frame,
+  KeyRange,
+  Put,
+  Store,
+  StoredRecord,
+  UnreadableRecord,
+} from "../store/index.js";
 import { isUnreadable } from "./assertions.js";
 
 /** The range of all keys that the kit uses. None of them is the last code point. */
@@ -34,6 +43,35 @@ export function bytesOf(length: number, seed = 1): Uint8Array {
 export function blobOf(text: string): { hash: string; bytes: Uint8Array } {
   const bytes = new TextEncoder().encode(text);
   return { hash: sha256(bytes), bytes };
+}
+
+/** Puts of these values, by key. */
+export function putsOf(values: Readonly<Record<string, string>>): Put[] {
+  return Object.entries(values).map(([key, value]) => ({ key, value }));
+}
+
+/** A commit that replaces the value of a record if it is still `from`; `undefined` means that there is no record. */
+export function swap(key: string, from: string | undefined, to: string, tag?: string): Commit {
+  return { checks: [{ key, value: from, ...(tag !== undefined && { tag }) }], puts: [{ key, value: to }] };
+}
+
+/** Writes consecutive items of a tape, the first of which gets the number `first`. */
+export function writeItems(store: Store, tape: string, first: number, items: readonly Frame[]): Promise<CommitResult> {
+  return store.commit({ items: [{ tape, first, items }] });
+}
+
+/** Appends items to a tape, with numbers from a counter. */
+export function appendItems(
+  store: Store,
+  tape: string,
+  counter: string,
+  items: readonly Frame[],
+): Promise<CommitResult> {
+  return store.commit({ items: [{ tape, counter, items }] });
+}
+
+export function keysOf(records: readonly { readonly key: string }[]): string[] {
+  return records.map(({ key }) => key);
 }
 
 /** The content of a store in a comparable form. Of every tape, the first `ITEMS_READ` items are read. */

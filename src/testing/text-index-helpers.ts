@@ -1,6 +1,13 @@
 /** Helpers for the tests of text indexes. */
 import assert from "node:assert/strict";
-import { DOCUMENTS_PER_SOURCE, type Mark, type Store, type TextIndex, type TextSource } from "../store/index.js";
+import {
+  DOCUMENTS_PER_SOURCE,
+  type Mark,
+  type SourceUpdate,
+  type Store,
+  type TextIndex,
+  type TextSource,
+} from "../store/index.js";
 import { EVERYTHING } from "./samples.js";
 import type { TestStore, Suite } from "./suite.js";
 
@@ -33,6 +40,15 @@ export async function recordMarks(texts: TextIndex, marks: readonly Mark[]): Pro
   assert.equal(await texts.update({ sources: [], marks }), true);
 }
 
+async function updateSource(texts: TextIndex, source: SourceUpdate): Promise<void> {
+  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+}
+
+/** The numbers of all documents that may contain a string, highest first. */
+export function findDocuments(texts: TextIndex, text: string): Promise<readonly number[]> {
+  return texts.find(text, { below: MAX_DOCUMENT, limit: 1_000 });
+}
+
 export function idOf(source: TextSource | undefined): number {
   assert.ok(source);
   return source.id;
@@ -51,8 +67,7 @@ export async function addSource(
   documents: readonly string[],
   note = "",
 ): Promise<TextSource> {
-  const source = { name, before: undefined, from: 0, texts: documents, note };
-  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+  await updateSource(texts, { name, before: undefined, from: 0, texts: documents, note });
   return sourceOf(texts, name);
 }
 
@@ -64,16 +79,14 @@ export async function replaceDocuments(
   documents: readonly string[],
 ): Promise<void> {
   const before = await sourceOf(texts, name);
-  const source = { name, before, from, texts: documents, note: before.note };
-  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+  await updateSource(texts, { name, before, from, texts: documents, note: before.note });
   assert.equal((await sourceOf(texts, name)).count, from + documents.length);
 }
 
 /** Removes a source. */
 export async function removeSource(texts: TextIndex, name: string): Promise<void> {
   const before = await sourceOf(texts, name);
-  const source = { name, before, from: 0, texts: [], note: undefined };
-  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+  await updateSource(texts, { name, before, from: 0, texts: [], note: undefined });
 }
 
 /** Asserts in which documents (`source/index`) each word is found. */
@@ -87,11 +100,7 @@ export async function assertFound(
       const [name = "", index] = place.split("/");
       numbers.push((await sourceOf(texts, name)).id * DOCUMENTS_PER_SOURCE + Number(index));
     }
-    const found = await texts.find(word, { below: MAX_DOCUMENT, limit: 100 });
-    assert.deepEqual(
-      found,
-      numbers.sort((a, b) => b - a),
-      `The documents that contain ${word}.`,
-    );
+    numbers.sort((a, b) => b - a);
+    assert.deepEqual(await findDocuments(texts, word), numbers, `The documents that contain ${word}.`);
   }
 }

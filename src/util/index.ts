@@ -5,7 +5,7 @@
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
 export { IntervalSet, type Span } from "./interval-set.js";
-export { createListing, type Listing, limitEntries } from "./listing.js";
+export { createListing, type Listing, limitEntries, toArray } from "./listing.js";
 export {
   describeProcess,
   isCertainlyDead,
@@ -15,7 +15,9 @@ export {
   thisProcess,
 } from "./process-identity.js";
 export { LruMap } from "./lru-map.js";
+export { addToList, getOrAdd, pickByKey } from "./maps.js";
 export { Mutex } from "./mutex.js";
+export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
   replaceFile,
@@ -25,7 +27,7 @@ export {
   targetOfTemporary,
   writeBytes,
 } from "./file-writing.js";
-export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
+export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";

@@ -1,3 +1,5 @@
+import { partitionPoint } from "./partition-point.js";
+
 /** A range of integers: `count` numbers from `start`. */
 export interface Span {
   readonly start: number;
@@ -12,7 +14,7 @@ export class IntervalSet {
   add(start: number, count: number): Span[] {
     const end = start + count;
     if (count <= 0) return [];
-    const from = this.#firstEndingAtOrAfter(start);
+    const from = partitionPoint(this.#spans, (span) => span.end < start);
     let to = from;
     const fresh: Span[] = [];
     let at = start;
@@ -32,16 +34,5 @@ export class IntervalSet {
   /** All ranges, in ascending order. */
   spans(): Span[] {
     return this.#spans.map(({ start, end }) => ({ start, count: end - start }));
-  }
-
-  #firstEndingAtOrAfter(value: number): number {
-    let low = 0;
-    let high = this.#spans.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#spans[middle] as { end: number }).end < value) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 }

@@ -1,4 +1,4 @@
-/** Lists that are read from the store while they are iterated. */
+/** Lists: those that are read from the store while they are iterated, and maps of lists. */
 import { validateCount } from "./validate.js";
 
 /**
@@ -17,12 +17,15 @@ export interface Listing<T> extends AsyncIterable<T> {
 export function createListing<T>(iterate: () => AsyncIterable<T>): Listing<T> {
   return {
     [Symbol.asyncIterator]: () => iterate()[Symbol.asyncIterator](),
-    async all() {
-      const entries: T[] = [];
-      for await (const entry of iterate()) entries.push(entry);
-      return entries;
-    },
+    all: () => toArray(iterate()),
   };
+}
+
+/** Reads all entries into an array. */
+export async function toArray<T>(entries: AsyncIterable<T>): Promise<T[]> {
+  const array: T[] = [];
+  for await (const entry of entries) array.push(entry);
+  return array;
 }
 
 /** Yields at most `limit` entries and reads no further. */

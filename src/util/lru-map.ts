@@ -6,25 +6,11 @@
 export class LruMap<Key, Value> {
   readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>();
   readonly #maxWeight: number;
-  readonly #onEvict: ((key: Key, value: Value) => void) | undefined;
   #weight = 0;
 
-  /**
-   * @param maxWeight the bound; the number of entries, unless `set` is called with weights
-   * @param onEvict called for each entry that is removed to make room, not for those that the caller deletes or replaces
-   */
-  constructor(maxWeight: number, onEvict?: (key: Key, value: Value) => void) {
+  /** @param maxWeight the bound; the number of entries, unless `set` is called with weights */
+  constructor(maxWeight: number) {
     this.#maxWeight = maxWeight;
-    this.#onEvict = onEvict;
-  }
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  /** The sum of the weights of all entries. */
-  get weight(): number {
-    return this.#weight;
   }
 
   has(key: Key): boolean {
@@ -49,10 +35,9 @@ export class LruMap<Key, Value> {
     this.delete(key);
     this.#entries.set(key, { value, weight });
     this.#weight += weight;
-    for (const [oldest, entry] of this.#entries) {
+    for (const oldest of this.#entries.keys()) {
       if (this.#weight <= this.#maxWeight || oldest === key) return;
       this.delete(oldest);
-      this.#onEvict?.(oldest, entry.value);
     }
   }
 
@@ -66,15 +51,5 @@ export class LruMap<Key, Value> {
   clear(): void {
     this.#entries.clear();
     this.#weight = 0;
-  }
-
-  /** The keys, least recently used first. */
-  keys(): IterableIterator<Key> {
-    return this.#entries.keys();
-  }
-
-  /** The values, least recently used first. */
-  *values(): IterableIterator<Value> {
-    for (const { value } of this.#entries.values()) yield value;
   }
 }

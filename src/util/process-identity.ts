@@ -29,7 +29,7 @@ export function thisProcess(): ProcessIdentity {
     pid: process.pid,
     boot: tryRead(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
     namespace: tryRead(() => readlinkSync("/proc/self/ns/pid")),
-    start: startOf("self"),
+    start: startOf("self") ?? undefined,
   };
   return own;
 }
@@ -54,8 +54,6 @@ export function describeProcess({ host, pid }: ProcessIdentity): string {
 }
 
 /** The start time of a process; `null` if there is no such process, `undefined` if that is unknown. */
-function startOf(pid: "self"): string | undefined;
-function startOf(pid: number | "self"): string | null | undefined;
 function startOf(pid: number | "self"): string | null | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -23,17 +23,22 @@ describe("retrying on a conflict", () => {
     expect(attempts).toBe(1);
   });
 
-  it("rejects with the last conflict after the last attempt", async () => {
+  it("reports that another process keeps writing after the last attempt", async () => {
+    const last = conflict();
     let attempts = 0;
-    const work = retryOnConflict(
-      async () => {
-        attempts++;
-        throw conflict();
-      },
-      { maxAttempts: 5 },
-    );
-    await expect(work).rejects.toMatchObject({ code: "CONFLICT" });
+    const attempt = async (): Promise<never> => {
+      attempts++;
+      throw last;
+    };
+    const message = expect.stringMatching(/^Another process keeps writing .* Try again\.$/) as string;
+    await expect(retryOnConflict(attempt, { maxAttempts: 5 })).rejects.toMatchObject({
+      code: "BUSY",
+      message,
+      cause: last,
+    });
     expect(attempts).toBe(5);
+    await expect(retryOnConflict(attempt)).rejects.toMatchObject({ code: "BUSY", message, cause: last });
+    expect(attempts).toBe(1005);
   });
 
   it("rejects at once with a conflict that another attempt cannot solve", async () => {
@@ -43,9 +48,9 @@ describe("retrying on a conflict", () => {
         attempts++;
         throw conflict();
       },
-      { isRetryable: () => false },
+      { isRetryable: (_, number) => number < 3 },
     );
     await expect(work).rejects.toMatchObject({ code: "CONFLICT" });
-    expect(attempts).toBe(1);
+    expect(attempts).toBe(3);
   });
 });

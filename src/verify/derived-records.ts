@@ -82,8 +82,12 @@ export async function rebuildRecord(context: Context, key: string, bundled: Bund
       return rebuildConversationPart(context, key);
     case "z":
       return rebuildRowOfHead(context, key);
-    case "w":
-      return isAnnotationCounter(key) ? putValue(await rebuildAnnotationCounter(store, numberOfKey(key))) : undefined;
+    case "w": {
+      // Annotations cannot be derived, their counter can.
+      if (decodeNumbers(key.slice(1), 1).rest !== "") return undefined;
+      const end = await findTapeEnd(store, tapeName(numberOfKey(key), ANNOTATIONS_TAPE), 0);
+      return putValue(String(end + COUNTER_MARGIN));
+    }
     case "x":
     case "y":
       return putValue("");
@@ -95,14 +99,6 @@ export async function rebuildRecord(context: Context, key: string, bundled: Bund
     default:
       return undefined;
   }
-}
-
-function isAnnotationCounter(key: string): boolean {
-  return decodeNumbers(key.slice(1), 1).rest === "";
-}
-
-async function rebuildAnnotationCounter(store: Store, number: number): Promise<string> {
-  return String((await findTapeEnd(store, tapeName(number, ANNOTATIONS_TAPE), 0)) + COUNTER_MARGIN);
 }
 
 function numberOfKey(key: string): number {

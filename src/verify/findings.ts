@@ -1,5 +1,5 @@
 /** Problems that a verification finds. */
-import { decodeNumbers } from "../records/index.js";
+import { agentOfHistoryId, decodeNumbers } from "../records/index.js";
 
 /** A problem of a store or bundle. */
 export interface VerifyProblem {
@@ -90,9 +90,14 @@ function describeKey(key: string): string {
   return ids.length > 0 ? `${name}: ${ids.join(", ")}` : name;
 }
 
+/** The owner of a session's data: the session, or the agent whose history it is. */
+export function ownerOfSession(sessionId: string): Pick<VerifyProblem, "sessionId" | "agent"> {
+  const agent = agentOfHistoryId(sessionId);
+  return agent === undefined ? { sessionId } : { agent };
+}
+
 function ownerOf(key: string): Pick<VerifyProblem, "sessionId" | "agent" | "conversationId"> {
   const [kind, id = ""] = key.split("\t");
   if (kind === "c") return { conversationId: id };
-  if (kind !== "s" && kind !== "r" && kind !== "q") return {};
-  return id.startsWith("\u0001") ? { agent: id.slice(1) } : { sessionId: id };
+  return kind === "s" || kind === "r" || kind === "q" ? ownerOfSession(id) : {};
 }

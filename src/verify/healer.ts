@@ -4,13 +4,14 @@ import {
   type BundleLine,
   type BundleSource,
   type ConversationsStart,
+  moveMessages,
   readBundle,
   type SessionStart,
   toFrame,
   toStream,
 } from "../bundle/index.js";
 import type { Context } from "../context.js";
-import { firstTitlePut, moveMessage, readConversations } from "../conversations/index.js";
+import { firstTitlePut, readConversations } from "../conversations/index.js";
 import type { Events } from "../events/index.js";
 import {
   annotationKey,
@@ -37,16 +38,21 @@ import { type BundledSession, rebuildRecord, type RecordRepair } from "./derived
 import { type DamageLocation, type Finding, findingKey } from "./findings.js";
 
 /** The lost data that one section of a bundle contains. Used only after the hash of the section was verified. */
-interface Replacements {
-  readonly items: Map<string, Map<number, Frame>>;
-  readonly blobs: Map<string, Uint8Array>;
-  readonly records: Map<string, { readonly value: string; readonly refs: string }>;
+class Replacements {
+  readonly items = new Map<string, Map<number, Frame>>();
+  readonly blobs = new Map<string, Uint8Array>();
+  readonly records = new Map<string, { readonly value: string; readonly refs: string }>();
   /** All rows and branches of the section, not only lost ones. */
-  readonly rows: Map<number, CheckpointRow>;
-  readonly branches: Map<string, BranchRecord>;
-  session?: SessionRecord;
+  readonly rows = new Map<number, CheckpointRow>();
+  readonly branches = new Map<string, BranchRecord>();
+  session: SessionRecord | undefined;
   /** The session of the section, with its number in this store; missing in a section of conversations. */
-  owner?: { readonly id: string; readonly number: number };
+  owner: { readonly id: string; readonly number: number } | undefined;
+
+  /** Discards the lines of a section that is exported again. */
+  clear(): void {
+    for (const map of [this.items, this.blobs, this.records, this.rows, this.branches]) map.clear();
+  }
 }
 
 /** Collects the replacements in a line of a section. */
@@ -89,20 +95,20 @@ export class Healer {
   async healFrom(source: BundleSource): Promise<void> {
     const isOwn = await this.#isFromThisStore(source);
     let readLine: LineReader | undefined;
-    let replacements = emptyReplacements();
+    let replacements = new Replacements();
     let writtenAt = 0;
     try {
       for await (const event of readBundle(toStream(source))) {
         if ("header" in event) writtenAt = event.header.createdAt;
         else if ("start" in event) {
           const { start } = event;
-          replacements = emptyReplacements();
+          replacements = new Replacements();
           if (start.begin === "session") readLine = await this.#readSession(start, replacements);
           else if (start.begin === "conversations") {
             readLine = await this.#readConversations(start, replacements, isOwn);
           } else readLine = undefined;
         } else if ("line" in event) {
-          if ("again" in event.line) clear(replacements);
+          if ("again" in event.line) replacements.clear();
           else readLine?.(event.line);
         } else if ("end" in event) await this.#apply(replacements, writtenAt);
       }
@@ -203,13 +209,10 @@ export class Healer {
     const { renumber, offset, foreign } = numbering;
     return (line) => {
       if ("items" in line) {
-        const [number, first, frames] = line.items;
+        const [number, first] = line.items;
         if (foreign.has(number)) return;
         const target = renumber(number);
-        const messages = frames.map((frame, index) =>
-          target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
-        );
-        this.#addItems(found, messageTape(target), first, messages);
+        this.#addItems(found, messageTape(target), first, moveMessages(line.items, target));
       } else if ("blob" in line) this.#addBlob(found, line);
       else if ("conversation" in line) {
         const record = decodeConversation(line.value);
@@ -346,13 +349,4 @@ interface ConversationNumbering {
   /** Numbers of the bundle whose ids belong to other conversations in this store. */
   readonly foreign: ReadonlySet<number>;
   readonly renumber: (number: number) => number;
-}
-
-function emptyReplacements(): Replacements {
-  return { items: new Map(), blobs: new Map(), records: new Map(), rows: new Map(), branches: new Map() };
-}
-
-/** Discards the lines of a section that is exported again. */
-function clear({ items, blobs, records, rows, branches }: Replacements): void {
-  for (const map of [items, blobs, records, rows, branches]) map.clear();
 }

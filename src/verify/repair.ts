@@ -1,7 +1,6 @@
 /** `sp.repair()`: restores damaged data from backups and bundles, and rebuilds records derivable from others. */
-import { stat, readdir } from "node:fs/promises";
-import { join } from "node:path";
-import { type BundleSource, isBackup } from "../bundle/index.js";
+import { stat } from "node:fs/promises";
+import { type BundleSource, listBackupFiles } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import { validateFields, toFileError } from "../util/index.js";
 import { type Finding, findingKey, toProblem, type VerifyProblem } from "./findings.js";
@@ -89,9 +88,7 @@ async function listSources(from: RepairOptions["from"]): Promise<BundleSource[]>
 /** A file, or the backups in a folder, newest first. */
 async function listFiles(path: string): Promise<string[]> {
   try {
-    if (!(await stat(path)).isDirectory()) return [path];
-    const names = (await readdir(path)).filter(isBackup).sort().reverse();
-    return names.map((name) => join(path, name));
+    return (await stat(path)).isDirectory() ? await listBackupFiles(path) : [path];
   } catch (error) {
     throw toFileError(error, path, "Reading");
   }

@@ -23,7 +23,7 @@ import {
 } from "../records/index.js";
 import type { SessionReader } from "../sessions/index.js";
 import { type ItemSpan, scanPages } from "../store/index.js";
-import type { Finding } from "./findings.js";
+import { type Finding, ownerOfSession } from "./findings.js";
 import type { SurveyOptions } from "./survey-options.js";
 import { findUnreadableItems, type UnreadableItem } from "./unreadable-items.js";
 
@@ -98,17 +98,18 @@ async function* surveyStructure(
   yield* surveyIndexes(reader, number, session, rows);
   // A session that was deleted after it was listed is not damaged.
   const exists = rows.length > 0 && (await reader.row(number, rows[0]?.seq ?? 0)) !== undefined;
-  if (!own && exists) yield missingOf(reader, sessionKey(reader.sessionId), "its record is missing");
-  if (!main && exists) yield missingOf(reader, branchKey(reader.sessionId, MAIN), "its branch main is missing");
+  const owner = describeOwner(reader);
+  if (!own && exists) yield missing(reader, owner, "its record is missing", sessionKey(reader.sessionId));
+  if (!main && exists) yield missing(reader, owner, "its branch main is missing", branchKey(reader.sessionId, MAIN));
   for (const { name, head, hidden } of branches) {
     if (!head || hidden || seqs.has(head.seq)) continue;
-    const finding = buildFinding(reader, "structure", `branch ${name}`, `its head, #${head.seq}, is missing`);
-    yield { ...finding, checkpoints: [head.id], location: { record: rowKey(number, head.seq) } };
+    const reason = `its head, #${head.seq}, is missing`;
+    yield missing(reader, `branch ${name}`, reason, rowKey(number, head.seq), [head.id]);
   }
   for (const { id, seq, parent } of rows) {
     if (parent === undefined || seqs.has(parent) || branches.some(({ head }) => head?.seq === parent)) continue;
-    const finding = buildFinding(reader, "structure", `checkpoint #${seq}`, `its parent, #${parent}, is missing`);
-    yield { ...finding, checkpoints: [id], location: { record: rowKey(number, parent) } };
+    const reason = `its parent, #${parent}, is missing`;
+    yield missing(reader, `checkpoint #${seq}`, reason, rowKey(number, parent), [id]);
   }
 }
 
@@ -130,9 +131,7 @@ async function* surveyIndexes(
   for (let from = 0; from < keys.length; from += BATCH_SIZE) {
     const batch = keys.slice(from, from + BATCH_SIZE);
     for (const [index, found] of (await reader.context.store.get(batch)).entries()) {
-      if (found) continue;
-      const finding = buildFinding(reader, "structure", "an index", "an entry is missing");
-      yield { ...finding, location: { record: batch[index] as string } };
+      if (!found) yield missing(reader, "an index", "an entry is missing", batch[index] as string);
     }
   }
 }
@@ -185,14 +184,20 @@ async function findAffected(
   return ids;
 }
 
-function missingOf(reader: SessionReader, key: string, reason: string): Finding {
-  return { ...buildFinding(reader, "structure", describeOwner(reader), reason), location: { record: key } };
+/** The finding of a record that should exist. @param part what lacks it, in words */
+function missing(
+  reader: SessionReader,
+  part: string,
+  reason: string,
+  key: string,
+  checkpoints: string[] = [],
+): Finding {
+  return { ...buildFinding(reader, "structure", part, reason), checkpoints, location: { record: key } };
 }
 
 function buildFinding(reader: SessionReader, kind: Finding["kind"], part: string, reason: string): Finding {
-  const agent = agentOfHistoryId(reader.sessionId);
-  const owner = agent === undefined ? { sessionId: reader.sessionId } : { agent };
-  return { kind, ...owner, checkpoints: [], place: `${describeOwner(reader)}: ${part}`, reason };
+  const place = `${describeOwner(reader)}: ${part}`;
+  return { kind, ...ownerOfSession(reader.sessionId), checkpoints: [], place, reason };
 }
 
 function describeOwner({ sessionId }: SessionReader): string {

@@ -38,7 +38,7 @@ import {
 import { SessionReader } from "../sessions/index.js";
 import { type KeyRange, scan, type Store } from "../store/index.js";
 import { readAhead } from "../util/index.js";
-import { damagedRecord, type Finding, findingKey, missingRecord } from "./findings.js";
+import { damagedRecord, type Finding, findingKey, missingRecord, ownerOfSession } from "./findings.js";
 import { surveySession } from "./session-survey.js";
 import type { SurveyCounts, SurveyOptions } from "./survey-options.js";
 import { findUnreadableItems } from "./unreadable-items.js";
@@ -96,12 +96,10 @@ async function* surveyRecords({ store }: Context, range: KeyRange, counts: Surve
 }
 
 /** The owner of a checkpoint, note, label or annotation, whose keys contain only the number of the session. */
-async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: string; agent?: string }> {
+async function ownerOfRow(store: Store, key: string): Promise<Pick<Finding, "sessionId" | "agent">> {
   if (!/^[zalw]/.test(key)) return {};
   const [listed] = await store.get([sessionNumberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
-  if (!listed || !("value" in listed)) return {};
-  const agent = agentOfHistoryId(listed.value);
-  return agent === undefined ? { sessionId: listed.value } : { agent };
+  return listed && "value" in listed ? ownerOfSession(listed.value) : {};
 }
 
 /** Without the counter, new sessions would get numbers that are in use. */
@@ -148,8 +146,9 @@ async function* listSessions(context: Context, { session, agent }: SurveyOptions
     const listed = new Set<string>();
     for await (const record of scan(context.store, ALL_SESSION_NUMBERS)) {
       const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
-      if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
-      if ("value" in record) listed.add(record.value);
+      if (!("value" in record)) continue;
+      yield { reader: new SessionReader(context, record.value), number };
+      listed.add(record.value);
     }
     for await (const record of scan(context.store, ALL_SESSIONS)) {
       const [, id = "", branch] = record.key.split("\t");

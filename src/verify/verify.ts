@@ -1,11 +1,11 @@
 /** `sp.verify()`: checks that everything that was saved exists and is intact. */
-import { createHash } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { type BundleSource, describeHole, readBundle, toStream } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import { Events } from "../events/index.js";
 import { agentOfHistoryId, checkId } from "../records/index.js";
 import { checkpointNotInStore, findCheckpoint, loadShadow } from "../sessions/index.js";
+import { hashBytes } from "../state/index.js";
 import { validateFields, invalidArgument } from "../util/index.js";
 import { toProblem, type VerifyProblem } from "./findings.js";
 import { emptyCounts, type SurveyCounts } from "./survey-options.js";
@@ -125,8 +125,8 @@ async function verifyBundle(source: BundleSource, counts: SurveyCounts, report: 
           sectionProblems.push(bundleProblem(describeHole(undefined, line.hole), reason));
         } else if ("blob" in line) {
           counts.blobs++;
-          const hash = createHash("sha256").update(Buffer.from(line.bytes, "base64")).digest("hex");
-          if (hash !== line.blob) sectionProblems.push(bundleProblem(`blob ${line.blob}`, "it is damaged"));
+          const isIntact = hashBytes(Buffer.from(line.bytes, "base64")) === line.blob;
+          if (!isIntact) sectionProblems.push(bundleProblem(`blob ${line.blob}`, "it is damaged"));
         }
         report();
       }

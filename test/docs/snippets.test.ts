@@ -114,28 +114,37 @@ describe("the programs of the documentation", () => {
   });
   afterAll(() => removeFolder(folder));
 
-  function program(page: string): (env?: Record<string, string>) => { signal: string | null; output: string } {
+  interface Program {
+    readonly folder: string;
+    readonly run: (env?: Record<string, string>) => { signal: string | null; output: string };
+  }
+
+  function program(page: string): Program {
     const found = snippets.find((each) => each.page === page && /refund\.mjs/.test(each.info + each.code.slice(0, 40)));
     if (!found) throw new Error(`${page} has no refund.mjs.`);
     const path = join(folder, page.replaceAll("/", "-"), "refund.mjs");
     mkdirSync(dirname(path));
     writeFileSync(path, found.code);
-    return (env = {}) => {
-      const options = { cwd: dirname(path), encoding: "utf8", env: { ...process.env, ...env } } as const;
-      const { signal, stdout, stderr } = spawnSync(process.execPath, [path], options);
-      return { signal, output: `${stdout}${stderr}`.trim() };
+    return {
+      folder: dirname(path),
+      run: (env = {}) => {
+        const options = { cwd: dirname(path), encoding: "utf8", env: { ...process.env, ...env } } as const;
+        const { signal, stdout, stderr } = spawnSync(process.execPath, [path], options);
+        return { signal, output: `${stdout}${stderr}`.trim() };
+      },
     };
   }
 
-  it("the README's agent dies in the refund, resumes, and returns the recorded result when it is run again", () => {
-    const run = program("README.md");
+  it("the README's agent dies in the refund, resumes without a second refund, and then returns the recorded result", () => {
+    const { run, folder: cwd } = program("README.md");
     expect(run({ CRASH: "1" }).signal).toBe("SIGKILL");
     expect(run().output).toBe("completed Order 88 is refunded.");
     expect(run().output).toBe("completed Order 88 is refunded.");
+    expect(readFileSync(join(cwd, "refunds.log"), "utf8")).toMatch(/^refunded 88, key .+\n$/);
   });
 
   it("the quickstart's agent asks about the refund that was interrupted", () => {
-    const run = program("docs/quickstart.md");
+    const { run } = program("docs/quickstart.md");
     expect(run({ CRASH: "1" }).signal).toBe("SIGKILL");
     expect(run().output).toMatch(/^waiting .*refund/);
   });

@@ -21,8 +21,7 @@ import { validateFields, createListing, invalidArgument, type Listing, limitEntr
 import type { Services } from "../services.js";
 import { openSession, type Session } from "../session.js";
 import { findByName } from "./find-by-name.js";
-import type { AnyCheckpointInfo } from "./info.js";
-import { type CheckpointFilter, walkCheckpoints } from "./list.js";
+import { type AnyCheckpointInfo, type CheckpointFilter, walkCheckpoints } from "./list.js";
 
 const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger", "ttl"]);
 const LIST_FIELDS = new Set(["agent", "session", "of", "kind", "limit"]);
@@ -152,8 +151,8 @@ export class Checkpoints {
     if (!found) throw notFound(id);
     if (found.agent === undefined) return this.#rewindSession(found, options.dryRun ?? false);
     const { agent, number, row } = found;
-    const { agentCheckpoints, cursors, numbers } = this.#services;
-    const restorer = new AgentRestorer(agentCheckpoints.repository(agent), cursors, numbers);
+    const { agentCheckpoints, numbers } = this.#services;
+    const restorer = new AgentRestorer(agentCheckpoints.repository(agent), numbers);
     if (options.dryRun) return restorer.plan(number, row);
     const { plan, checkpoint, before } = await restorer.restore(number, row);
     await this.#enforceRetention(agent, checkpoint);

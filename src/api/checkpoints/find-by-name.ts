@@ -4,7 +4,7 @@ import { agentOfHistoryId, ALL_SESSION_NUMBERS, type CheckpointRow, MAIN } from 
 import type { Context } from "../../context.js";
 import { findCheckpoint, SessionReader } from "../../sessions/index.js";
 import { scan } from "../../store/index.js";
-import { type AnyCheckpointInfo, toAnyInfo } from "./info.js";
+import { type AnyCheckpointInfo, toAnyInfo } from "./list.js";
 
 /** Length of a shortened id: its last characters, which are random. */
 const SHORT_ID_LENGTH = 8;

@@ -1,4 +1,5 @@
 /** Listing checkpoints across sessions and agents, newest first. Reads rows, never states. */
+import { type AgentCheckpointInfo, toAgentCheckpointInfo } from "../../agents/index.js";
 import { isSavepointError } from "../../errors.js";
 import {
   agentHistoryId,
@@ -6,6 +7,7 @@ import {
   ALL_SESSIONS,
   branchesOf,
   checkId,
+  type CheckpointInfo,
   decodeBranch,
   MAIN,
   sessionsOfAgent,
@@ -13,7 +15,16 @@ import {
 import type { Context } from "../../context.js";
 import { SessionReader, walkHistory } from "../../sessions/index.js";
 import { type KeyRange, scan } from "../../store/index.js";
-import { type AnyCheckpointInfo, toAnyInfo } from "./info.js";
+
+/** A checkpoint of a session or of an agent, without its state. Checkpoints of agents have no `sessionId`. */
+export type AnyCheckpointInfo = CheckpointInfo | AgentCheckpointInfo;
+
+/** The public form of a stored checkpoint. In the history of an agent, its own metadata is nested in the stored one. */
+export function toAnyInfo(historyId: string, info: CheckpointInfo): AnyCheckpointInfo {
+  const agent = agentOfHistoryId(historyId);
+  if (agent === undefined) return info;
+  return toAgentCheckpointInfo(agent, info, (info.metadata as { own?: Record<string, unknown> }).own ?? {});
+}
 
 /** Selects checkpoints. */
 export interface CheckpointFilter {

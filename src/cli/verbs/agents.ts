@@ -19,7 +19,7 @@ export const agents = defineVerb<{ readonly limit?: number }>({
       .argument("[agent]", "the id of an agent")
       .option("-n, --limit <count>", "list at most this many", parseCount);
   },
-  async run(cli, [id], { limit }) {
+  async run(cli, [id], options) {
     const sp = await cli.open();
     const { output } = cli;
     if (id !== undefined) {
@@ -28,20 +28,13 @@ export const agents = defineVerb<{ readonly limit?: number }>({
       return output.result(agent, () => describeAgent(agent));
     }
     const now = Date.now();
-    await output.list<SavedAgentInfo>(sp.agents.list(limit === undefined ? {} : { limit }), {
+    await output.list<SavedAgentInfo>(sp.agents.list(options), {
       columns: [
-        { title: "AGENT" },
-        { title: "NAME" },
-        { title: "TYPE" },
-        { title: "VERSION", align: "right" },
-        { title: "CHANGED" },
-      ],
-      row: (info) => [
-        sanitize(info.id),
-        sanitize(info.name),
-        sanitize(info.type ?? ""),
-        String(info.version),
-        formatAge(info.modifiedAt, now),
+        { title: "AGENT", cell: ({ id: agent }) => sanitize(agent) },
+        { title: "NAME", cell: ({ name }) => sanitize(name) },
+        { title: "TYPE", cell: ({ type = "" }) => sanitize(type) },
+        { title: "VERSION", align: "right", cell: ({ version }) => String(version) },
+        { title: "CHANGED", cell: ({ modifiedAt }) => formatAge(modifiedAt, now) },
       ],
       empty: "No agents.",
     });

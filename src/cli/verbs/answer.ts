@@ -1,6 +1,6 @@
-import type { Question, Savepoint, SessionInfo } from "../../index.js";
+import type { Question, Savepoint } from "../../index.js";
 import { parseJson } from "../arguments.js";
-import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatTime, quote } from "../format.js";
@@ -42,10 +42,8 @@ export const answer = defineVerb<Options>({
   },
   async run(cli, [id = ""], options) {
     const sp = await cli.open();
-    await requireSession(sp, id);
     const { branch, question: questionId } = options;
-    await requireBranch(sp, id, branch);
-    const info = (await sp.sessions.load(id)) as SessionInfo;
+    const info = await requireSession(sp, id, branch);
     const questions = branch === undefined || branch === "main" ? info.questions : await questionsOf(sp, id, branch);
     const question = questions.find((each) => questionId === undefined || each.id === questionId);
     const answered = answerFrom(options);
@@ -59,11 +57,10 @@ export const answer = defineVerb<Options>({
       throw usageError(`Session ${quote(id)} waits for no answer: its status is ${info.status}.`);
     }
     const value = answered ? answered.value : await prompt(cli, question as Question);
-    const target = {
+    await sp.answer(id, value, {
       ...(questionId !== undefined && { question: questionId }),
       ...(branch !== undefined && { branch }),
-    };
-    await sp.answer(id, value, target);
+    });
     await cli.output.result(
       { session: id, question: question?.id, value },
       () => `Answered. The next run of ${sanitize(id)} continues with it.`,

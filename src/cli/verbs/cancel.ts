@@ -18,10 +18,10 @@ export const cancel = defineVerb<Options>({
       .option("--reason <text>", "the reason")
       .option("-b, --branch <name>", "the branch (default: main)");
   },
-  async run(cli, [id = ""], { reason, branch }) {
+  async run(cli, [id = ""], { reason, ...options }) {
     const sp = await cli.open();
     await requireSession(sp, id);
-    const cancelled = await sp.cancel(id, reason, branch === undefined ? {} : { branch });
+    const cancelled = await sp.cancel(id, reason, options);
     await cli.output.result({ session: id, cancelled }, () =>
       cancelled ? `Requested ${sanitize(id)} to stop.` : `${sanitize(id)} is not running: nothing to stop.`,
     );

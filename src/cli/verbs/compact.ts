@@ -10,18 +10,14 @@ export const compact = defineVerb({
   async run(cli) {
     const sp = await cli.open();
     const before = await sp.bytes();
-    const bar = cli.progress({ label: "Compacting", unit: "sessions", total: (await sp.stats()).sessions });
-    try {
-      const report = await sp.compact({ onProgress: (progress) => bar.update(progress.sessions) });
-      bar.stop();
-      const after = await sp.bytes();
-      await cli.output.result(
-        { ...report, before, after },
-        () =>
-          `${formatBytes(before)} before, ${formatBytes(after)} after. Freed ${formatCount(report.items, "item")} and ${formatCount(report.blobs, "blob")}.`,
-      );
-    } finally {
-      bar.stop();
-    }
+    const { sessions } = await sp.stats();
+    const progress = { label: "Compacting", unit: "sessions", total: sessions } as const;
+    const report = await cli.withProgress(progress, (onProgress) => sp.compact({ onProgress }));
+    const after = await sp.bytes();
+    await cli.output.result(
+      { ...report, before, after },
+      () =>
+        `${formatBytes(before)} before, ${formatBytes(after)} after. Freed ${formatCount(report.items, "item")} and ${formatCount(report.blobs, "blob")}.`,
+    );
   },
 });

@@ -1,4 +1,4 @@
-import type { Conversation, ConversationInfo } from "../../index.js";
+import type { Conversation, ConversationInfo, ConversationListOptions } from "../../index.js";
 import { parseCount, parseTime } from "../arguments.js";
 import { notFoundError } from "../errors.js";
 import { formatAge, formatCount, formatTime, quote } from "../format.js";
@@ -6,15 +6,7 @@ import type { Colors } from "../output.js";
 import { sanitize, sanitizeLines } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
-  readonly agent?: string;
-  readonly tag?: string;
-  readonly archived?: boolean;
-  readonly since?: number;
-  readonly limit?: number;
-}
-
-export const conversations = defineVerb<Options>({
+export const conversations = defineVerb<ConversationListOptions>({
   name: "conversations",
   group: "Inspect",
   summary: "list conversations, or print one",
@@ -35,12 +27,12 @@ export const conversations = defineVerb<Options>({
     // Commander sets `archived` to true because of --no-archived. Without either option both kinds are listed.
     command.setOptionValue("archived", undefined);
   },
-  async run(cli, [id], { limit, ...filter }) {
+  async run(cli, [id], options) {
     const sp = await cli.open();
     const { output } = cli;
-    const limited = limit === undefined ? {} : { limit };
     if (id !== undefined) {
-      const conversation = await sp.conversations.load<unknown>(id, limited);
+      const { limit } = options;
+      const conversation = await sp.conversations.load<unknown>(id, limit === undefined ? {} : { limit });
       if (!conversation) {
         throw notFoundError(`There is no conversation ${quote(id)}. "savepoint conversations" lists them.`);
       }
@@ -48,30 +40,22 @@ export const conversations = defineVerb<Options>({
       return output.result(record, () => describeConversation(conversation, output.colors));
     }
     const now = Date.now();
-    const filters = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
-    await output.list<ConversationInfo>(sp.conversations.list({ ...filters, ...limited }), {
+    await output.list<ConversationInfo>(sp.conversations.list(options), {
       columns: [
-        { title: "CONVERSATION" },
-        { title: "AGENT" },
-        { title: "MESSAGES", align: "right" },
-        { title: "LAST" },
-        { title: "TITLE", flexible: true },
-      ],
-      row: (info) => [
-        sanitize(info.id),
-        sanitize(info.agent ?? ""),
-        String(info.messageCount),
-        formatAge(info.lastMessageAt, now),
-        sanitize(
-          [info.title ?? "", info.archived ? "(archived)" : "", ...info.tags.map((tag) => `#${tag}`)]
-            .filter(Boolean)
-            .join(" "),
-        ),
+        { title: "CONVERSATION", cell: (info) => sanitize(info.id) },
+        { title: "AGENT", cell: ({ agent = "" }) => sanitize(agent) },
+        { title: "MESSAGES", align: "right", cell: ({ messageCount }) => String(messageCount) },
+        { title: "LAST", cell: ({ lastMessageAt }) => formatAge(lastMessageAt, now) },
+        { title: "TITLE", flexible: true, cell: (info) => sanitize(describeTitle(info)) },
       ],
       empty: "No conversations.",
     });
   },
 });
+
+function describeTitle({ title = "", archived, tags }: ConversationInfo): string {
+  return [title, archived ? "(archived)" : "", ...tags.map((tag) => `#${tag}`)].filter(Boolean).join(" ");
+}
 
 function describeConversation(conversation: Conversation<unknown>, colors: Colors): string {
   const { id, title, agent, tags, archived, messageCount, entries, first } = conversation;

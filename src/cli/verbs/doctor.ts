@@ -41,11 +41,10 @@ export const doctor = defineVerb({
     const { colors } = cli.output;
     const marks = { ok: colors.green("ok"), note: colors.yellow("note"), problem: colors.red("problem") };
     await cli.output.list(findings, {
-      columns: [{ title: "CHECK" }, { title: "STATE" }, { title: "DETAIL" }],
-      row: ({ check, state, detail, advice }) => [
-        check,
-        marks[state],
-        sanitize(advice === undefined ? detail : `${detail}. ${advice}`),
+      columns: [
+        { title: "CHECK", cell: ({ check }) => check },
+        { title: "STATE", cell: ({ state }) => marks[state] },
+        { title: "DETAIL", cell: ({ detail, advice }) => sanitize(advice ? `${detail}. ${advice}` : detail) },
       ],
       empty: "",
     });
@@ -56,11 +55,7 @@ export const doctor = defineVerb({
 
 /** Runs all checks. A problem with an exit code of its own is reported with `onExitCode`. */
 async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): AsyncGenerator<Finding> {
-  yield {
-    check: "savepoint",
-    state: "ok",
-    detail: `${version()} on Node ${cli.io.node.version}, ${platform()} ${arch()}`,
-  };
+  yield ok("savepoint", `${version()} on Node ${cli.io.node.version}, ${platform()} ${arch()}`);
   yield await checkSqlite();
   let sp: Savepoint;
   try {
@@ -73,28 +68,27 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
     return;
   }
   const stats = await sp.stats();
-  yield {
-    check: "store",
-    state: "ok",
-    detail: `${sp.url}, ${formatCount(stats.sessions, "session")}, ${formatCount(stats.checkpoints, "checkpoint")}, ${formatBytes(stats.bytes)}`,
-  };
+  const counts = `${formatCount(stats.sessions, "session")}, ${formatCount(stats.checkpoints, "checkpoint")}`;
+  yield ok("store", `${sp.url}, ${counts}, ${formatBytes(stats.bytes)}`);
   yield* checkDisk(sp.url);
   yield checkShutdown(sp);
   yield* checkSessions(sp);
-  const { ok, problems, checkpoints } = await sp.verify({
-    sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)),
-  });
-  if (ok) {
-    yield { check: "damage", state: "ok", detail: `none found in ${formatCount(checkpoints, "checkpoint")}` };
+  const report = await sp.verify({ sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)) });
+  if (report.ok) {
+    yield ok("damage", `none found in ${formatCount(report.checkpoints, "checkpoint")}`);
     return;
   }
   onExitCode(EXIT.damage);
   yield {
     check: "damage",
     state: "problem",
-    detail: `${formatCount(problems.length, "problem")}: ${problems[0]?.reason ?? ""}`,
+    detail: `${formatCount(report.problems.length, "problem")}: ${report.problems[0]?.reason ?? ""}`,
     advice: 'Run "savepoint verify --deep" for details and "savepoint repair --from ./backups" to repair',
   };
+}
+
+function ok(check: string, detail: string): Finding {
+  return { check, state: "ok", detail };
 }
 
 async function checkSqlite(): Promise<Finding> {
@@ -102,7 +96,7 @@ async function checkSqlite(): Promise<Finding> {
   try {
     const memory = await Savepoint.open("sqlite::memory:");
     await memory.close();
-    return { check: "sqlite", state: "ok", detail: "the driver works" };
+    return ok("sqlite", "the driver works");
   } catch (error) {
     return { check: "sqlite", state: "problem", detail: (error as Error).message };
   }
@@ -114,21 +108,17 @@ async function* checkDisk(url: string): AsyncGenerator<Finding> {
   const { bavail, bsize } = await statfs(dirname(path));
   const free = bavail * bsize;
   const detail = `${formatBytes(free)} free`;
-  if (free >= MIN_FREE_SPACE) yield { check: "disk", state: "ok", detail };
+  if (free >= MIN_FREE_SPACE) yield ok("disk", detail);
   else yield { check: "disk", state: "problem", detail, advice: "Free some space: saves will fail" };
 }
 
 function checkShutdown({ lastShutdown }: Savepoint): Finding {
   const { clean, processes, interrupted } = lastShutdown;
-  if (clean) return { check: "shutdown", state: "ok", detail: "every process has closed the store" };
+  if (clean) return ok("shutdown", "every process has closed the store");
   const crashed = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
   const runs = interrupted.length > 0 ? ` and interrupted ${formatCount(interrupted.length, "run")}` : "";
-  return {
-    check: "shutdown",
-    state: "note",
-    detail: `${crashed} ended without closing the store${runs}`,
-    advice: RECOVER,
-  };
+  const detail = `${crashed} ended without closing the store${runs}`;
+  return { check: "shutdown", state: "note", detail, advice: RECOVER };
 }
 
 const RECOVER = 'Run "savepoint recover --agents ./agents.mjs" to resume';
@@ -150,7 +140,7 @@ async function* checkSessions(sp: Savepoint): AsyncGenerator<Finding> {
   }
   const counts = [...byStatus].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
   const scope = count === MAX_SESSIONS ? ` among the newest ${MAX_SESSIONS}` : "";
-  yield { check: "sessions", state: "ok", detail: count === 0 ? "none" : `${counts}${scope}` };
+  yield ok("sessions", count === 0 ? "none" : `${counts}${scope}`);
   for (const [status, advice] of Object.entries(SESSION_ADVICE)) {
     const infos = byStatus.get(status) ?? [];
     if (infos.length > 0) yield { check: status, state: "note", detail: listIds(infos), advice };

@@ -1,17 +1,11 @@
 import { InvalidArgumentError } from "commander";
+import type { EnqueueOptions } from "../../index.js";
 import { parseCount, parseJson } from "../arguments.js";
 import { usageError } from "../errors.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
-  readonly session?: string;
-  readonly input?: unknown;
-  readonly runAt?: Date | `${number}s`;
-  readonly priority?: number;
-}
-
-export const enqueue = defineVerb<Options>({
+export const enqueue = defineVerb<Partial<EnqueueOptions>>({
   name: "enqueue",
   group: "Run",
   summary: "queue a session for a worker",
@@ -30,18 +24,13 @@ export const enqueue = defineVerb<Options>({
       .option("--priority <number>", "from 0 to 9; higher priorities run first", parseCount);
   },
   async run(cli, [agent = ""], options) {
-    const { session, input, runAt, priority } = options;
+    const { session, input } = options;
     if (session === undefined) throw usageError("--session is missing. Name the session: --session order-88.");
     if (!("input" in options)) {
       throw usageError('--input is missing. Pass the input: --input \'{"order":"88"}\', or --input null.');
     }
     const sp = await cli.open({});
-    const enqueued = await sp.enqueue(agent, {
-      session,
-      input,
-      ...(runAt !== undefined && { runAt }),
-      ...(priority !== undefined && { priority }),
-    });
+    const enqueued = await sp.enqueue(agent, { ...options, session, input });
     await cli.output.result({ session, agent, enqueued }, () =>
       enqueued
         ? `${sanitize(session)} is queued for ${sanitize(agent)}.`

@@ -1,8 +1,8 @@
 import type { ExportTarget } from "../../index.js";
-import { findCheckpoint, requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { findCheckpoint, requireScope } from "../checkpoint-lookup.js";
 import { usageError } from "../errors.js";
-import { EXIT } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
+import { warnHoles } from "../holes.js";
 import { isStoreFile } from "../store-path.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -29,7 +29,8 @@ export const exportVerb = defineVerb<Options>({
       .option("-a, --agent <id>", "an agent with its conversations and sessions")
       .option("-o, --out <file>", "the file to write (default: stdout)");
   },
-  async run(cli, [checkpoint], { session, agent, out }) {
+  async run(cli, [checkpoint], { out, ...scope }) {
+    const { session, agent } = scope;
     const targets = [checkpoint, session, agent].filter((each) => each !== undefined);
     if (targets.length > 1) throw usageError("Name only one of: a checkpoint, --session, --agent.");
     if (out === undefined && cli.io.stdout.isTTY) {
@@ -39,36 +40,21 @@ export const exportVerb = defineVerb<Options>({
     if (out !== undefined && isStoreFile(sp.url, cli.resolvePath(out))) {
       throw usageError(`${sanitize(out)} belongs to the store. Write to another file.`);
     }
-    if (session !== undefined) await requireSession(sp, session);
-    if (agent !== undefined) await requireAgent(sp, agent);
+    await requireScope(sp, scope);
     const target: ExportTarget =
-      checkpoint !== undefined
-        ? { checkpoint: (await findCheckpoint(sp, checkpoint)).info.id }
-        : session !== undefined
-          ? { session }
-          : agent !== undefined
-            ? { agent }
-            : {};
+      checkpoint === undefined
+        ? (scope as ExportTarget)
+        : { checkpoint: (await findCheckpoint(sp, checkpoint)).info.id };
     const hasTotal = checkpoint === undefined && session === undefined;
     const total = hasTotal ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
-    const bar = cli.progress({ label: "Exporting", unit: "checkpoints", total });
-    try {
-      const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      const summary =
-        out === undefined
-          ? await bundle.pipe((chunk) => cli.output.raw(chunk))
-          : await bundle.save(cli.resolvePath(out));
-      bar.stop();
-      if (out !== undefined) {
-        const text = `${sanitize(out)}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
-        await cli.output.result({ path: out, ...summary }, () => text);
-      }
-      for (const hole of summary.holes) {
-        cli.output.warn(`not in the bundle: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      }
-      return summary.holes.length > 0 ? EXIT.partial : EXIT.ok;
-    } finally {
-      bar.stop();
+    const summary = await cli.withProgress({ label: "Exporting", unit: "checkpoints", total }, (onProgress) => {
+      const bundle = sp.export(target, { onProgress });
+      return out === undefined ? bundle.pipe((chunk) => cli.output.raw(chunk)) : bundle.save(cli.resolvePath(out));
+    });
+    if (out !== undefined) {
+      const text = `${sanitize(out)}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
+      await cli.output.result({ path: out, ...summary }, () => text);
     }
+    return warnHoles(cli.output, "not in the bundle", summary.holes);
   },
 });

@@ -1,5 +1,5 @@
 import type { JournalEntry } from "../../index.js";
-import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { requireSession } from "../checkpoint-lookup.js";
 import { formatAge, formatCount } from "../format.js";
 import { toPrintableJson } from "../json.js";
 import { sanitize } from "../terminal-text.js";
@@ -16,36 +16,27 @@ export const journal = defineVerb<{ readonly branch?: string }>({
   declare(command) {
     command.argument("<session>").option("-b, --branch <name>", "the branch (default: main)");
   },
-  async run(cli, [id = ""], { branch }) {
+  async run(cli, [id = ""], options) {
     const sp = await cli.open();
-    await requireSession(sp, id);
-    await requireBranch(sp, id, branch);
+    await requireSession(sp, id, options.branch);
     const now = Date.now();
     const { output } = cli;
     const { colors } = output;
     let unknown = 0;
     const entries = (async function* () {
-      for await (const entry of sp.journal(id, branch === undefined ? {} : { branch })) {
+      for await (const entry of sp.journal(id, options)) {
         if (entry.outcome === "unknown") unknown++;
         yield entry;
       }
     })();
     await output.list<JournalEntry>(entries, {
       columns: [
-        { title: "#", align: "right" },
-        { title: "EFFECT" },
-        { title: "NAME" },
-        { title: "OUTCOME" },
-        { title: "STARTED" },
-        { title: "RESULT", flexible: true },
-      ],
-      row: (entry) => [
-        String(entry.index),
-        entry.kind,
-        sanitize(entry.callId === undefined ? entry.name : `${entry.name} ${entry.callId}`),
-        entry.outcome === "unknown" || entry.outcome === "failed" ? colors.red(entry.outcome) : entry.outcome,
-        formatAge(entry.startedAt, now),
-        sanitize(describeOutcome(entry, now)),
+        { title: "#", align: "right", cell: ({ index }) => String(index) },
+        { title: "EFFECT", cell: ({ kind }) => kind },
+        { title: "NAME", cell: ({ name, callId }) => sanitize(callId === undefined ? name : `${name} ${callId}`) },
+        { title: "OUTCOME", cell: ({ outcome }) => (BAD_OUTCOMES.has(outcome) ? colors.red(outcome) : outcome) },
+        { title: "STARTED", cell: ({ startedAt }) => formatAge(startedAt, now) },
+        { title: "RESULT", flexible: true, cell: (entry) => sanitize(describeResult(entry, now)) },
       ],
       empty: "No effects since the last completed step.",
     });
@@ -57,7 +48,9 @@ export const journal = defineVerb<{ readonly branch?: string }>({
   },
 });
 
-function describeOutcome({ error, value, outcome, until }: JournalEntry, now: number): string {
+const BAD_OUTCOMES: ReadonlySet<string> = new Set(["unknown", "failed"]);
+
+function describeResult({ error, value, outcome, until }: JournalEntry, now: number): string {
   if (error) return `${error.name}: ${error.message}`;
   if (until !== undefined && outcome !== "recorded") return `wakes ${formatAge(until, now)}`;
   return outcome === "recorded" && value !== undefined ? JSON.stringify(toPrintableJson(value)) : "";

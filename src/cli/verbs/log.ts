@@ -1,7 +1,7 @@
 import type { CheckpointInfo, Savepoint, Session, SessionInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
-import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatAge } from "../format.js";
@@ -39,24 +39,17 @@ export const log = defineVerb<Options>({
   async run(cli, [id], options) {
     const sp = await cli.open();
     if (options.graph && options.oldest) throw usageError("--graph cannot be combined with --oldest.");
-    if (id !== undefined) {
-      await requireSession(sp, id);
-      await requireBranch(sp, id, options.branch);
-    }
-    const sessions = id === undefined ? sp.sessions.list() : [(await sp.sessions.load(id)) as SessionInfo];
+    const sessions = id === undefined ? sp.sessions.list() : [await requireSession(sp, id, options.branch)];
     if (cli.output.format !== "text") return cli.output.stream(listCheckpoints(sp, sessions, options));
     const printed = await printSessions(cli, sp, sessions, options);
     if (printed === 0 && !cli.output.closed) cli.output.note("No checkpoints.");
   },
 });
 
+type Sessions = AsyncIterable<SessionInfo> | Iterable<SessionInfo>;
+
 /** Prints sessions with their checkpoints. Returns the number of checkpoints. */
-async function printSessions(
-  cli: Cli,
-  sp: Savepoint,
-  sessions: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
-  options: Options,
-): Promise<number> {
+async function printSessions(cli: Cli, sp: Savepoint, sessions: Sessions, options: Options): Promise<number> {
   const { output } = cli;
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
   let printed = 0;
@@ -91,11 +84,7 @@ async function printHistory(cli: Cli, session: Session, options: Options): Promi
   return printed;
 }
 
-async function* listCheckpoints(
-  sp: Savepoint,
-  sessions: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
-  options: Options,
-): AsyncGenerator<CheckpointInfo> {
+async function* listCheckpoints(sp: Savepoint, sessions: Sessions, options: Options): AsyncGenerator<CheckpointInfo> {
   let left = options.limit ?? Number.POSITIVE_INFINITY;
   for await (const { id } of sessions) {
     for await (const info of readHistory(sp.session(id, branchOption(options)), { ...options, limit: left })) {

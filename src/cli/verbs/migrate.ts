@@ -1,7 +1,7 @@
 import { isSavepointError } from "../../index.js";
 import { usageError } from "../errors.js";
-import { EXIT } from "../exit-codes.js";
 import { formatCount } from "../format.js";
+import { warnHoles } from "../holes.js";
 import { resolveStoreUrl, storePath } from "../store-path.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -41,20 +41,19 @@ export const migrate = defineVerb<{ readonly to?: string }>({
     }
     const { Savepoint } = await import("../../index.js");
     const other = await Savepoint.open(to);
-    const bar = cli.progress({ label: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
     try {
-      const bundle = sp.export({}, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      const result = await other.import(bundle, { existing: "skip" });
-      bar.stop();
+      const { checkpoints } = await sp.stats();
+      const progress = { label: "Copying", unit: "checkpoints", total: checkpoints } as const;
+      const result = await cli.withProgress(progress, (onProgress) =>
+        other.import(sp.export({}, { onProgress }), { existing: "skip" }),
+      );
       await output.result(
         { store: sp.url, to: other.url, ...result },
         () =>
           `Copied ${formatCount(result.sessions, "session")} and ${formatCount(result.conversations, "conversation")} to ${sanitize(other.url)}; ${result.skipped.length.toLocaleString("en-US")} existed already.`,
       );
-      for (const hole of result.holes) output.warn(`not copied: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      return result.holes.length > 0 ? EXIT.partial : EXIT.ok;
+      return warnHoles(output, "not copied", result.holes);
     } finally {
-      bar.stop();
       await other.close();
     }
   },

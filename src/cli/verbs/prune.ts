@@ -1,26 +1,24 @@
 import { InvalidArgumentError } from "commander";
-import type { CheckpointKind, KeptCheckpoint, NeededBy, PruneOptions, PruneResult } from "../../index.js";
+import type {
+  CheckpointKind,
+  KeptCheckpoint,
+  NeededBy,
+  PrunedCheckpoint,
+  PruneOptions,
+  PruneResult,
+} from "../../index.js";
 import { collectValues, parseCount } from "../arguments.js";
-import { requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { requireScope } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatBytes, formatCount, shortId } from "../format.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
+interface Options extends Omit<PruneOptions, "kinds" | "onProgress"> {
   readonly session?: string;
   readonly agent?: string;
-  readonly keepLast?: number;
-  readonly keepHourly?: number;
-  readonly keepDaily?: number;
-  readonly keepWeekly?: number;
-  readonly keepWithin?: string;
-  readonly keepLabelled?: boolean;
   readonly kind?: CheckpointKind[];
-  readonly ttl?: string;
-  readonly expired?: boolean;
-  readonly dryRun?: boolean;
 }
 
 export const prune = defineVerb<Options>({
@@ -54,36 +52,29 @@ export const prune = defineVerb<Options>({
       .option("--expired", "remove only expired checkpoints")
       .option("--dry-run", "list what would be removed, and remove nothing");
   },
-  async run(cli, _, { session, agent, dryRun = false, kind, ...retention }) {
-    const { keepLabelled, ...rules } = retention;
+  async run(cli, _, { dryRun = false, kind, keepLabelled, ...target }) {
+    const { session, agent, ...rules } = target;
     if (Object.keys(rules).length === 0) {
       throw usageError(
         "Pass at least one of --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-within, --ttl and --expired.",
       );
     }
     const options = {
-      ...(session !== undefined && { session }),
-      ...(agent !== undefined && { agent }),
-      ...rules,
+      ...target,
       ...(keepLabelled === false && { keepLabelled }),
       ...(kind && { kinds: kind }),
-    } as PruneOptions;
+    };
     if (session !== undefined && agent !== undefined) throw usageError("--session cannot be combined with --agent.");
     const sp = await cli.open();
-    if (session !== undefined) await requireSession(sp, session);
-    if (agent !== undefined) await requireAgent(sp, agent);
+    await requireScope(sp, target);
     const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
-    const runPrune = async (dry: boolean, label: string): Promise<PruneResult> => {
-      const bar = cli.progress({ label, unit: "sessions", total });
-      try {
-        return await sp.prune({ ...options, dryRun: dry, onProgress: (progress) => bar.update(progress.sessions) });
-      } finally {
-        bar.stop();
-      }
-    };
+    const runPrune = (dry: boolean, label: string): Promise<PruneResult> =>
+      cli.withProgress({ label, unit: "sessions", total }, (onProgress) =>
+        sp.prune({ ...options, dryRun: dry, onProgress }),
+      );
     const plan = await runPrune(true, "Planning");
     // Without a --keep option, only expired checkpoints are removed.
-    const hasKeepRule = KEEP_RULES.some((option) => retention[option] !== undefined);
+    const hasKeepRule = KEEP_RULES.some((option) => rules[option] !== undefined);
     const removalReason = hasKeepRule ? "no option keeps it" : "expired";
     if (dryRun || plan.removed === 0) return printResult(cli, { ...plan, dryRun }, removalReason);
     const question = `Remove ${formatCount(plan.removed, "checkpoint")} and keep ${plan.kept.length.toLocaleString("en-US")}?`;
@@ -97,25 +88,18 @@ const KEEP_RULES = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWi
 async function printResult({ output }: Cli, result: PruneResult, removalReason: string): Promise<void> {
   const { dryRun, removed, gone, kept, rowsOnly } = result;
   if (output.format !== "text") return output.result(result, () => "");
+  const remove = output.colors.red(dryRun ? "remove" : "removed");
+  const keep = output.colors.green(dryRun ? "keep" : "kept");
   const rows = [
-    ...gone.map((each) => ({
-      ...each,
-      action: output.colors.red(dryRun ? "remove" : "removed"),
-      reason: removalReason,
-    })),
-    ...kept.map((each) => ({
-      ...each,
-      action: output.colors.green(dryRun ? "keep" : "kept"),
-      reason: describeReasons(each),
-    })),
+    ...gone.map((each) => ({ ...each, action: remove, reason: removalReason })),
+    ...kept.map((each) => ({ ...each, action: keep, reason: describeReasons(each) })),
   ];
   await output.list(rows, {
-    columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "ACTION" }, { title: "REASON", flexible: true }],
-    row: ({ id, sessionId, agent, seq, action, reason }) => [
-      shortId(id),
-      sanitize(sessionId === undefined ? `agent ${agent ?? ""}` : `${sessionId}#${seq}`),
-      action,
-      reason,
+    columns: [
+      { title: "CHECKPOINT", cell: ({ id }) => shortId(id) },
+      { title: "OF", cell: (each) => sanitize(describeOwner(each)) },
+      { title: "ACTION", cell: ({ action }) => action },
+      { title: "REASON", flexible: true, cell: ({ reason }) => reason },
     ],
     empty: "No checkpoints.",
   });
@@ -127,6 +111,10 @@ async function printResult({ output }: Cli, result: PruneResult, removalReason: 
       : `, ${formatBytes(result.bytes)} freed`;
   output.note(`${counts}${freed}.`);
   if (!dryRun && removed > 0) output.note('"savepoint compact" returns the space to the disk.');
+}
+
+function describeOwner({ sessionId, agent = "", seq }: PrunedCheckpoint): string {
+  return sessionId === undefined ? `agent ${agent}` : `${sessionId}#${seq}`;
 }
 
 function describeReasons({ reasons, neededBy = [] }: KeptCheckpoint): string {

@@ -25,11 +25,11 @@ export const recover = defineVerb<Options>({
       .option("--wait", "wait while sessions sleep or wait for answers")
       .option("--restart-step", "restart the current steps from their beginning; for code that has changed");
   },
-  async run(cli, _, { agents: path, wait, restartStep }) {
+  async run(cli, _, { agents: path, ...options }) {
     const agents = await loadAgents(cli, path);
     const sp = await cli.open();
     sp.on("run", printRunEvents(cli));
-    const handles = await sp.recover(agents, { ...(wait && { wait }), ...(restartStep && { restartStep }) });
+    const handles = await sp.recover(agents, options);
     const settled = await Promise.allSettled(handles.map((handle) => handle.result()));
     const results: RunResult[] = [];
     for (const [index, outcome] of settled.entries()) {

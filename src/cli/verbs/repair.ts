@@ -1,6 +1,5 @@
-import type { RepairReport } from "../../index.js";
 import { collectValues } from "../arguments.js";
-import { EXIT, type ExitCode } from "../exit-codes.js";
+import { EXIT } from "../exit-codes.js";
 import { formatCount } from "../format.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -26,15 +25,9 @@ export const repair = defineVerb<Options>({
   async run(cli, _, { from, dryRun = false }) {
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = cli.progress({ label: "Checking for damage", unit: "checkpoints", total: checkpoints });
-    let report: RepairReport;
-    try {
-      const onProgress = (progress: { checkpoints: number }): void => bar.update(progress.checkpoints);
-      const sources = from && { from: from.map((path) => cli.resolvePath(path)) };
-      report = await sp.repair({ ...sources, dryRun, onProgress });
-    } finally {
-      bar.stop();
-    }
+    const progress = { label: "Checking for damage", unit: "checkpoints", total: checkpoints } as const;
+    const sources = from && { from: from.map((path) => cli.resolvePath(path)) };
+    const report = await cli.withProgress(progress, (onProgress) => sp.repair({ ...sources, dryRun, onProgress }));
     const { healed, holes } = report;
     const { colors } = cli.output;
     await cli.output.result(report, () => {
@@ -46,11 +39,7 @@ export const repair = defineVerb<Options>({
       const done = dryRun ? "can be repaired" : "repaired";
       return [...lines, `${formatCount(healed.length, "problem")} ${done}, ${holes.length} lost.`].join("\n");
     });
-    return exitCode(report);
+    if (holes.length === 0) return EXIT.ok;
+    return healed.length > 0 ? EXIT.partial : EXIT.damage;
   },
 });
-
-function exitCode({ healed, holes }: RepairReport): ExitCode {
-  if (holes.length === 0) return EXIT.ok;
-  return healed.length > 0 ? EXIT.partial : EXIT.damage;
-}

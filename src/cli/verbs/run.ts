@@ -1,22 +1,16 @@
+import type { Duration, RunOptions } from "../../index.js";
 import { loadAgents, selectAgent } from "../agent-module.js";
 import { parseJson, parsePositiveNumber } from "../arguments.js";
 import { usageError } from "../errors.js";
 import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
+interface Options extends Partial<Omit<RunOptions<never>, "limits" | "onEvent">> {
   readonly agents?: string;
-  readonly session?: string;
-  readonly input?: unknown;
-  readonly key?: string;
-  readonly branch?: string;
-  readonly wait?: boolean;
-  readonly resume?: boolean;
-  readonly restartStep?: boolean;
   readonly maxSteps?: number;
   readonly maxTokens?: number;
   readonly budget?: number;
-  readonly maxTime?: string;
+  readonly maxTime?: Duration;
 }
 
 export const run = defineVerb<Options>({
@@ -48,25 +42,19 @@ export const run = defineVerb<Options>({
       .option("--max-time <time>", 'halt after this running time, such as "10m"');
   },
   async run(cli, [name], options) {
-    const { agents, session, input, key, branch, wait, resume, restartStep } = options;
-    const { maxSteps, maxTokens, budget, maxTime } = options;
+    const { agents, session, maxSteps, maxTokens, budget, maxTime, ...rest } = options;
     if (session === undefined) throw usageError("--session is missing. Name the session: --session order-88.");
     const agent = selectAgent(await loadAgents(cli, agents), name);
     const limits = {
       ...(maxSteps !== undefined && { steps: maxSteps }),
       ...(maxTokens !== undefined && { tokens: maxTokens }),
       ...(budget !== undefined && { cost: budget }),
-      ...(maxTime !== undefined && { time: maxTime as `${number}m` }),
+      ...(maxTime !== undefined && { time: maxTime }),
     };
     const sp = await cli.open({});
     const result = await sp.run(agent, {
+      ...rest,
       session,
-      ...("input" in options && { input: input as never }),
-      ...(key !== undefined && { key }),
-      ...(branch !== undefined && { branch }),
-      ...(wait && { wait }),
-      ...(resume && { resume }),
-      ...(restartStep && { restartStep }),
       ...(Object.keys(limits).length > 0 && { limits }),
       onEvent: printRunEvents(cli),
     });

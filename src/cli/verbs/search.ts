@@ -1,16 +1,11 @@
-import type { Role, SearchHit } from "../../index.js";
+import type { SearchHit, SearchOptions } from "../../index.js";
 import { collectValues, parseCount, parseTime } from "../arguments.js";
 import { formatAge } from "../format.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
-  readonly agent?: string;
-  readonly role?: Role;
+interface Options extends Omit<SearchOptions, "tags"> {
   readonly tag?: string[];
-  readonly since?: number;
-  readonly limit?: number;
-  readonly archived?: boolean;
 }
 
 export const search = defineVerb<Options>({
@@ -36,31 +31,17 @@ export const search = defineVerb<Options>({
       .option("--archived", "only in archived conversations")
       .option("-n, --limit <count>", "list at most this many", parseCount, 10);
   },
-  async run(cli, [text = ""], { agent, role, tag, since, limit, archived }) {
+  async run(cli, [text = ""], { tag, ...options }) {
     const sp = await cli.open();
-    const hits = await sp.search(text, {
-      ...(agent !== undefined && { agent }),
-      ...(role !== undefined && { role }),
-      ...(tag !== undefined && { tags: tag }),
-      ...(since !== undefined && { since }),
-      ...(archived !== undefined && { archived }),
-      ...(limit !== undefined && { limit }),
-    });
+    const hits = await sp.search(text, { ...options, ...(tag && { tags: tag }) });
     const now = Date.now();
     await cli.output.list<SearchHit>(hits, {
       columns: [
-        { title: "IN" },
-        { title: "WHERE" },
-        { title: "ROLE" },
-        { title: "WHEN" },
-        { title: "TEXT", flexible: true },
-      ],
-      row: (hit) => [
-        hit.source,
-        sanitize(locationOf(hit)),
-        hit.role ?? "",
-        hit.timestamp === undefined ? "" : formatAge(hit.timestamp, now),
-        sanitize(hit.snippet),
+        { title: "IN", cell: ({ source }) => source },
+        { title: "WHERE", cell: (hit) => sanitize(locationOf(hit)) },
+        { title: "ROLE", cell: ({ role = "" }) => role },
+        { title: "WHEN", cell: ({ timestamp }) => (timestamp === undefined ? "" : formatAge(timestamp, now)) },
+        { title: "TEXT", flexible: true, cell: ({ snippet }) => sanitize(snippet) },
       ],
       empty: "No matches.",
     });

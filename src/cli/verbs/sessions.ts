@@ -1,4 +1,4 @@
-import type { SessionInfo, SessionListOptions, Status } from "../../index.js";
+import type { SessionInfo, SessionListOptions } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { colorStatus } from "../checkpoint-line.js";
 import { formatAge } from "../format.js";
@@ -7,13 +7,7 @@ import { defineVerb } from "../verb.js";
 
 const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
 
-interface Options {
-  readonly agent?: string;
-  readonly status?: Status;
-  readonly limit?: number;
-}
-
-export const sessions = defineVerb<Options>({
+export const sessions = defineVerb<SessionListOptions>({
   name: "sessions",
   group: "Inspect",
   summary: "list sessions with their status, newest first",
@@ -28,31 +22,18 @@ export const sessions = defineVerb<Options>({
       .addOption(command.createOption("--status <status>", "only sessions with this status").choices(STATUSES))
       .option("-n, --limit <count>", "list at most this many", parseCount);
   },
-  async run(cli, _, { agent, status, limit }) {
+  async run(cli, _, options) {
     const sp = await cli.open();
-    const options: SessionListOptions = {
-      ...(agent !== undefined && { agent }),
-      ...(status !== undefined && { status }),
-      ...(limit !== undefined && { limit }),
-    };
     const { output } = cli;
     const now = Date.now();
     await output.list<SessionInfo>(sp.sessions.list(options), {
       columns: [
-        { title: "SESSION" },
-        { title: "AGENT" },
-        { title: "STATUS" },
-        { title: "STEP", align: "right" },
-        { title: "UPDATED" },
-        { title: "", flexible: true },
-      ],
-      row: (info) => [
-        sanitize(info.id),
-        sanitize(info.agent ?? ""),
-        colorStatus(info.status, output.colors),
-        String(info.head?.step ?? ""),
-        formatAge(info.updatedAt, now),
-        sanitize(describeSession(info, now)),
+        { title: "SESSION", cell: ({ id }) => sanitize(id) },
+        { title: "AGENT", cell: ({ agent = "" }) => sanitize(agent) },
+        { title: "STATUS", cell: ({ status }) => colorStatus(status, output.colors) },
+        { title: "STEP", align: "right", cell: ({ head }) => String(head?.step ?? "") },
+        { title: "UPDATED", cell: ({ updatedAt }) => formatAge(updatedAt, now) },
+        { title: "", flexible: true, cell: (info) => sanitize(describeSession(info, now)) },
       ],
       empty: "No sessions.",
     });

@@ -13,9 +13,9 @@ export const stats = defineVerb<{ readonly agent?: string }>({
   declare(command) {
     command.option("-a, --agent <id>", "only what belongs to this agent");
   },
-  async run(cli, _, { agent }) {
+  async run(cli, _, options) {
     const sp = await cli.open();
-    const counts = await sp.stats(agent === undefined ? {} : { agent });
+    const counts = await sp.stats(options);
     await cli.output.result({ store: sp.url, ...counts }, () =>
       [
         `store          ${sanitize(sp.url)}`,

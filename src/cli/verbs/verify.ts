@@ -1,17 +1,12 @@
-import type { VerifyReport } from "../../index.js";
+import type { VerifyOptions, VerifyReport } from "../../index.js";
 import { parseFraction } from "../arguments.js";
-import { findCheckpoint, requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { findCheckpoint, requireScope } from "../checkpoint-lookup.js";
 import { EXIT } from "../exit-codes.js";
 import { formatCount } from "../format.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
-  readonly deep?: boolean;
-  readonly sample?: number;
-  readonly session?: string;
-  readonly agent?: string;
-  readonly checkpoint?: string;
+interface Options extends Omit<VerifyOptions, "onProgress"> {
   readonly bundle?: string;
 }
 
@@ -37,22 +32,17 @@ export const verify = defineVerb<Options>({
     // A bundle needs no store, and checking one must not create one.
     const sp = bundle === undefined ? await cli.open() : await cli.open({}, "memory:");
     const match = checkpoint === undefined ? undefined : await findCheckpoint(sp, checkpoint);
-    if (options.session !== undefined) await requireSession(sp, options.session);
-    if (options.agent !== undefined) await requireAgent(sp, options.agent);
+    await requireScope(sp, options);
     const hasTotal = options.session === undefined && match === undefined && bundle === undefined;
     const total = hasTotal ? (await sp.stats()).checkpoints : undefined;
-    const bar = cli.progress({ label: "Verifying", unit: "checkpoints", total });
-    let report: VerifyReport;
-    try {
-      report = await sp.verify({
+    const report = await cli.withProgress({ label: "Verifying", unit: "checkpoints", total }, (onProgress) =>
+      sp.verify({
         ...options,
         ...(match && { checkpoint: match.info.id }),
         ...(bundle !== undefined && { bundle: cli.resolvePath(bundle) }),
-        onProgress: (progress) => bar.update(progress.checkpoints),
-      });
-    } finally {
-      bar.stop();
-    }
+        onProgress,
+      }),
+    );
     const { ok, problems } = report;
     await cli.output.result(report, () =>
       [

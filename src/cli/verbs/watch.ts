@@ -1,24 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Savepoint, WatchEvent } from "../../index.js";
+import type { Savepoint, WatchEvent, WatchOptions } from "../../index.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
-import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { toPrintableJson } from "../json.js";
 import { describeEffect } from "../run-output.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
-  readonly branch?: string;
-  readonly keepOpen?: boolean;
-}
-
 type SessionEvent = WatchEvent & { readonly session: string };
 
 /** The least time between two polls of all sessions, in milliseconds. Polling takes at most a tenth of the time. */
 const POLL_INTERVAL = 500;
 
-export const watch = defineVerb<Options>({
+export const watch = defineVerb<Omit<WatchOptions, "signal">>({
   name: "watch",
   group: "Inspect",
   summary: "follow a session, or all sessions, as they run",
@@ -33,15 +28,13 @@ export const watch = defineVerb<Options>({
       .option("-b, --branch <name>", "the branch (default: main)")
       .option("--keep-open", "continue after the run has ended");
   },
-  async run(cli, [id], { branch, keepOpen }) {
+  async run(cli, [id], options) {
     const sp = await cli.open();
     const { signal } = cli;
     if (id === undefined) return printEvents(cli, watchAll(sp, signal), true);
-    await requireSession(sp, id);
-    await requireBranch(sp, id, branch);
-    const options = { signal, ...(branch !== undefined && { branch }), ...(keepOpen && { keepOpen }) };
+    await requireSession(sp, id, options.branch);
     const events = (async function* (): AsyncGenerator<SessionEvent> {
-      for await (const event of sp.watch(id, options)) yield { session: id, ...event };
+      for await (const event of sp.watch(id, { ...options, signal })) yield { session: id, ...event };
     })();
     await printEvents(cli, events, false);
   },

@@ -9,14 +9,8 @@ import { printRunEvents } from "../run-output.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
-interface Options {
+interface Options extends Omit<WorkerOptions, "signals"> {
   readonly agents?: string;
-  readonly concurrency?: number;
-  readonly lease?: NonNullable<WorkerOptions["lease"]>;
-  readonly name?: string;
-  readonly poll?: NonNullable<WorkerOptions["poll"]>;
-  readonly grace?: NonNullable<WorkerOptions["grace"]>;
-  readonly maxDeaths?: number;
   readonly verbose?: boolean;
 }
 

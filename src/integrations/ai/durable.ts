@@ -4,11 +4,11 @@
  */
 import type { OpenRun, OpenRunOptions, RunResult, Savepoint } from "../../index.js";
 import { parseMessages } from "./messages.js";
-import { type ModelOptions, wrapModel } from "./model.js";
+import { wrapModel } from "./model.js";
 import { type AiState, invalidArgument, isObject, type ModelMessage } from "./sdk.js";
 import { type ToolPolicies, wrapTools } from "./tools.js";
 import { Transcript } from "./transcript.js";
-import { Turn } from "./turn.js";
+import { type ModelOptions, Turn } from "./turn.js";
 
 /** Which turn of which session to open. */
 export type DurableOptions = Omit<OpenRunOptions, "initial">;

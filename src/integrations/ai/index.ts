@@ -5,6 +5,6 @@
  * was recorded and continues from there. The SDK is not imported.
  */
 export { durable, type DurableOptions, type DurableRun } from "./durable.js";
-export type { ModelOptions } from "./model.js";
+export type { ModelOptions } from "./turn.js";
 export type { AiState, ModelMessage } from "./sdk.js";
 export { idempotencyKeyOf, type ToolPolicies, type ToolPolicy, type VerifyContext } from "./tools.js";

@@ -24,28 +24,13 @@ import {
   type SdkPart,
   type Streamed,
 } from "./sdk.js";
-import type { Turn } from "./turn.js";
-
-/** Options of a recorded model. */
-export interface ModelOptions {
-  /**
-   * Distinguishes models that are called in parallel in one turn.
-   * @default "model"
-   */
-  readonly name?: string;
-  /**
-   * Whether calls of this model are not part of the conversation, such as calls for a title, a classification or a summary.
-   * @default false
-   */
-  readonly aside?: boolean;
-}
+import type { ModelOptions, Turn } from "./turn.js";
 
 /** Wraps a model so that its replies are recorded. The wrapped model keeps its specification and all other properties. */
 export function wrapModel<Model extends object>(model: Model, turn: Turn, options: ModelOptions): Model {
   const inner = checkModel(model);
-  const { name = "model", aside = false } = options;
-  const doGenerate = (call: CallOptions): Promise<Generated> => generate(inner, turn, name, aside, call);
-  const doStream = (call: CallOptions): Promise<Streamed> => stream(inner, turn, name, aside, call);
+  const doGenerate = (call: CallOptions): Promise<Generated> => generate(inner, turn, options, call);
+  const doStream = (call: CallOptions): Promise<Streamed> => stream(inner, turn, options, call);
   return new Proxy(model, {
     get(target, property) {
       if (property === "doGenerate") return doGenerate;
@@ -70,24 +55,18 @@ function checkModel(model: unknown): SdkModel {
   );
 }
 
-async function generate(
-  model: SdkModel,
-  turn: Turn,
-  name: string,
-  aside: boolean,
-  call: CallOptions,
-): Promise<Generated> {
+async function generate(model: SdkModel, turn: Turn, options: ModelOptions, call: CallOptions): Promise<Generated> {
   let live: Generated | undefined;
-  const recorded = await turn.callModel(name, aside, call, async (signal) => {
+  const recorded = await turn.callModel(options, call, async (signal) => {
     live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
     return recordGenerated(live);
   });
   return live ?? toGenerated(recorded);
 }
 
-async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean, call: CallOptions): Promise<Streamed> {
+async function stream(model: SdkModel, turn: Turn, options: ModelOptions, call: CallOptions): Promise<Streamed> {
   const live = new LiveStream(turn);
-  const reply: Promise<RecordedReply> = turn.callModel(name, aside, call, (signal) =>
+  const reply: Promise<RecordedReply> = turn.callModel(options, call, (signal) =>
     live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
   );
   const recorded = reply.then(toStream);

@@ -94,46 +94,40 @@ function isLocalTool(tool: unknown): tool is SdkTool {
   return isObject(tool) && typeof tool["execute"] === "function";
 }
 
-function wrapTool(name: string, tool: SdkTool, policy: ToolPolicy, turn: Turn): SdkTool {
-  const run = (input: unknown, options: ExecuteOptions, onProgress: (result: unknown) => void): Promise<unknown> =>
-    runTool(name, tool, policy, turn, input, options, onProgress);
+function wrapTool(name: string, tool: SdkTool, { onUnknown, timeout, verify }: ToolPolicy, turn: Turn): SdkTool {
+  const run = async (input: unknown, options: ExecuteOptions, onProgress: OnProgress = () => {}): Promise<unknown> => {
+    const { toolCallId, abortSignal } = options;
+    const settings = {
+      ...(onUnknown && { onUnknown }),
+      ...(timeout !== undefined && { timeout }),
+      ...(verify && {
+        verify: ({ idempotencyKey, signal, attempt }: EffectContext) =>
+          verify({ idempotencyKey, signal, attempt, toolCallId, input }),
+      }),
+      stopped: abortSignal,
+    };
+    const execute = async ({ idempotencyKey, signal }: EffectContext): Promise<unknown> => {
+      const given = { ...options, abortSignal: anySignal(signal, abortSignal), idempotencyKey };
+      return lastOf(await tool.execute(input, given), onProgress);
+    };
+    try {
+      const output = await turn.callTool({ id: toolCallId, name, arguments: input }, execute, settings);
+      const toOutput = (): unknown => tool.toModelOutput?.({ toolCallId, input, output }) ?? toToolOutput(output);
+      turn.addToolOutput(toolCallId, name, toOutput);
+      return output;
+    } catch (error) {
+      turn.addToolOutput(toolCallId, name, () => ({ type: "error-text", value: messageOf(error) }));
+      throw error;
+    }
+  };
   const execute = isGenerator(tool)
     ? (input: unknown, options: ExecuteOptions) => streamResults((onProgress) => run(input, options, onProgress))
-    : (input: unknown, options: ExecuteOptions) => run(input, options, () => {});
+    : (input: unknown, options: ExecuteOptions) => run(input, options);
   return Object.assign(Object.create(Object.getPrototypeOf(tool) as object) as SdkTool, tool, { execute });
 }
 
-async function runTool(
-  name: string,
-  tool: SdkTool,
-  { onUnknown, timeout, verify }: ToolPolicy,
-  turn: Turn,
-  input: unknown,
-  options: ExecuteOptions,
-  onProgress: (result: unknown) => void,
-): Promise<unknown> {
-  const { toolCallId, abortSignal } = options;
-  const call = { id: toolCallId, name, arguments: input };
-  const settings = {
-    ...(onUnknown && { onUnknown }),
-    ...(timeout !== undefined && { timeout }),
-    ...(verify && { verify: (context: EffectContext) => verify(verifyContext(context, toolCallId, input)) }),
-    stopped: abortSignal,
-  };
-  const execute = async ({ idempotencyKey, signal }: EffectContext): Promise<unknown> => {
-    const given = { ...options, abortSignal: anySignal(signal, abortSignal), idempotencyKey };
-    return lastOf(await tool.execute(input, given), onProgress);
-  };
-  try {
-    const output = await turn.callTool(call, execute, settings);
-    const toOutput = (): unknown => tool.toModelOutput?.({ toolCallId, input, output }) ?? toToolOutput(output);
-    turn.addToolOutput(toolCallId, name, toOutput);
-    return output;
-  } catch (error) {
-    turn.addToolOutput(toolCallId, name, () => ({ type: "error-text", value: messageOf(error) }));
-    throw error;
-  }
-}
+/** Called with each preliminary result of a tool. */
+type OnProgress = (result: unknown) => void;
 
 /** The text of an error, as the SDK reports it to a model. */
 function messageOf(error: unknown): string {
@@ -141,13 +135,8 @@ function messageOf(error: unknown): string {
   return typeof error === "string" ? error : (JSON.stringify(error) ?? "unknown error");
 }
 
-function verifyContext(context: EffectContext, toolCallId: string, input: unknown): VerifyContext {
-  const { idempotencyKey, signal, attempt } = context;
-  return { idempotencyKey, signal, attempt, toolCallId, input };
-}
-
 /** The result of a tool: the last of its results, if it yields preliminary ones. */
-async function lastOf(result: unknown, onProgress: (result: unknown) => void): Promise<unknown> {
+async function lastOf(result: unknown, onProgress: OnProgress): Promise<unknown> {
   if (!isObject(result) || !(Symbol.asyncIterator in result)) return result;
   let last: unknown;
   for await (const part of result as unknown as AsyncIterable<unknown>) {
@@ -168,9 +157,7 @@ function isGenerator(tool: SdkTool): boolean {
  *
  * @param run runs the tool, or replays its result: then only that is yielded
  */
-async function* streamResults(
-  run: (onProgress: (result: unknown) => void) => Promise<unknown>,
-): AsyncGenerator<unknown> {
+async function* streamResults(run: (onProgress: OnProgress) => Promise<unknown>): AsyncGenerator<unknown> {
   const pending: unknown[] = [];
   let wake: () => void = () => {};
   let count = 0;

@@ -4,6 +4,20 @@ import { contentOf, type RecordedReply, usageOf } from "./reply.js";
 import type { AiState, CallOptions } from "./sdk.js";
 import type { Transcript } from "./transcript.js";
 
+/** Options of a recorded model. */
+export interface ModelOptions {
+  /**
+   * Distinguishes models that are called in parallel in one turn.
+   * @default "model"
+   */
+  readonly name?: string;
+  /**
+   * Whether calls of this model are not part of the conversation, such as calls for a title, a classification or a summary.
+   * @default false
+   */
+  readonly aside?: boolean;
+}
+
 /** A turn of the SDK's loop, as an open run. */
 export class Turn {
   readonly #run: OpenRun<AiState>;
@@ -20,12 +34,10 @@ export class Turn {
    * Calls a model and records its reply, or replays the recorded one. The assistant and tool messages of the prompt must be
    * those of the recorded call: the loop derives them from recorded effects. User and system messages may differ.
    *
-   * @param aside whether the call is not part of the conversation
    * @param call calls the model
    */
   async callModel(
-    name: string,
-    aside: boolean,
+    { name = "model", aside = false }: ModelOptions,
     { prompt }: CallOptions,
     call: (signal: AbortSignal) => Promise<RecordedReply>,
   ): Promise<RecordedReply> {

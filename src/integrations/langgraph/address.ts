@@ -1,7 +1,7 @@
 /** The addresses of threads and checkpoints in the `configurable` part of a LangGraph config. */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { getCheckpointId } from "@langchain/langgraph-checkpoint";
-import { SavepointError } from "../../index.js";
+import { invalidArgument } from "./errors.js";
 
 /** A namespace of a thread: empty for the graph itself, non-empty for a subgraph. */
 export interface ThreadAddress {
@@ -25,8 +25,7 @@ export function parseAddress(config: RunnableConfig | undefined): CheckpointAddr
 export function requireAddress(config: RunnableConfig | undefined, what: string): CheckpointAddress {
   const address = parseAddress(config);
   if (address) return address;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `${what} cannot be saved without a thread_id. Pass graph.invoke(input, { configurable: { thread_id: "…" } }).`,
   );
 }
@@ -36,8 +35,7 @@ export function checkThreadId(thread: unknown): string {
   // Many examples use numbers; the savers for SQLite and PostgreSQL convert them to strings as well.
   const id = typeof thread === "number" ? String(thread) : thread;
   if (typeof id === "string" && id !== "") return id;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `thread_id must be a non-empty string, got ${id === "" ? "an empty string" : typeof id}. Pass { configurable: { thread_id: "…" } }.`,
   );
 }
@@ -64,12 +62,12 @@ export function branchOf({ namespace }: ThreadAddress): string {
 
 function toThreadAddress(thread: unknown, namespace: unknown): ThreadAddress {
   if (typeof namespace === "string") return { thread: checkThreadId(thread), namespace };
-  throw new SavepointError("INVALID_ARGUMENT", `checkpoint_ns must be a string, got ${typeof namespace}.`);
+  throw invalidArgument(`checkpoint_ns must be a string, got ${typeof namespace}.`);
 }
 
 function checkpointOf(config: RunnableConfig | undefined): string | undefined {
   const id: unknown = config && getCheckpointId(config);
   if (id === "" || id === undefined) return undefined;
   if (typeof id === "string") return id;
-  throw new SavepointError("INVALID_ARGUMENT", `checkpoint_id must be a string, got ${typeof id}.`);
+  throw invalidArgument(`checkpoint_id must be a string, got ${typeof id}.`);
 }

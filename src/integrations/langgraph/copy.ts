@@ -1,7 +1,7 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { joinCheckpoint, replacementIn, toThreadCheckpoint } from "./stored.js";
+import { lastPut, toThreadCheckpoint } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
 import { storedId } from "./address.js";
@@ -39,13 +39,11 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
     if (!entry || !loaded) continue;
     const address = { thread: target.id, namespace: entry.address.namespace };
     const annotations = (await session.annotations(info.seq)).get(info.seq) ?? new Map<string, unknown>();
-    const replaced = replacementIn(annotations);
     await putCheckpoint(target, {
       address,
       id: entry.id,
       parent: entry.parent,
-      state: replaced?.state ?? joinCheckpoint(loaded),
-      metadata: replaced ? replaced.metadata : entry.metadata,
+      ...lastPut(loaded, annotations),
       source: info.trigger,
       pinned: info.pinned,
       onlyOnHead: false,

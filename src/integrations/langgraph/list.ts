@@ -1,11 +1,12 @@
 /** Listing checkpoints, highest id first. Rows are read while the list is consumed; states only for the results. */
-import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../index.js";
+import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { checkThreadId, storedId } from "./address.js";
+import { invalidArgument } from "./errors.js";
 import {
   decodeMetadata,
+  matchesFilter,
   type ThreadCheckpoint,
   replacementIn,
   type ThreadState,
@@ -28,7 +29,7 @@ export function parseListQuery(config: RunnableConfig, options: CheckpointListOp
   const { thread_id: thread, checkpoint_ns: namespace, checkpoint_id: id } = config.configurable ?? {};
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   if (limit !== Number.POSITIVE_INFINITY && (!Number.isSafeInteger(limit) || limit < 0)) {
-    throw new SavepointError("INVALID_ARGUMENT", `\`limit\` must be a non-negative integer, got ${String(limit)}.`);
+    throw invalidArgument(`\`limit\` must be a non-negative integer, got ${String(limit)}.`);
   }
   return {
     thread: thread === undefined || thread === null ? undefined : checkThreadId(thread),
@@ -53,7 +54,7 @@ export async function* listTuples(
   for await (const { session, entry } of query.thread === undefined
     ? walkThreads(sp, query, threads())
     : walkThread(sp, query, query.thread)) {
-    if (!(await matchesFilter(session, entry, query.filter))) continue;
+    if (!(await matchesQuery(session, entry, query))) continue;
     const tuple = await readTuple(session, entry);
     if (!tuple) continue;
     yield tuple;
@@ -113,16 +114,14 @@ async function* walkThread(sp: Savepoint, query: ListQuery, thread: string): Asy
   yield* lateAbove("");
 }
 
-async function matchesFilter(
+async function matchesQuery(
   session: Session<ThreadState>,
   entry: ThreadCheckpoint,
-  filter: ListQuery["filter"],
+  { filter }: ListQuery,
 ): Promise<boolean> {
-  const fields = Object.entries(filter);
-  if (fields.length === 0) return true;
-  const replaced = replacementIn((await session.annotations(entry.seq)).get(entry.seq));
-  const metadata = (await decodeMetadata(replaced ? replaced.metadata : entry.metadata)) as Record<string, unknown>;
-  return fields.every(([key, value]) => isDeepStrictEqual(metadata[key], value));
+  if (Object.keys(filter).length === 0) return true;
+  const { metadata } = replacementIn((await session.annotations(entry.seq)).get(entry.seq)) ?? entry;
+  return matchesFilter(await decodeMetadata(metadata), filter);
 }
 
 /** `undefined` if it was removed or is damaged. Damage is reported by the `damage` event and does not end the list. */

@@ -53,7 +53,10 @@ const CLASS_BY_NAME: ReadonlyMap<unknown, MessageClass> = new Map(CLASSES);
 const ID_BY_NAME: ReadonlyMap<string, readonly string[]> = new Map(
   CLASSES.map(([name]) => [name, ["langchain_core", "messages", name]]),
 );
-/** A cache: classes of another copy of LangChain, and subclasses, are found by name and added. */
+/**
+ * A cache of class ids. The id of any other class (a subclass, or a class of another copy of LangChain) is found by the class
+ * name of its nearest known ancestor and added here; `undefined` if there is none.
+ */
 const ID_BY_PROTOTYPE = new Map<object, readonly string[] | undefined>(
   CLASSES.map(([name, type]) => [type.prototype, ID_BY_NAME.get(name)]),
 );
@@ -105,8 +108,8 @@ interface CachedMessage {
 }
 
 /**
- * A graph passes all messages at every step, mostly unchanged. A message whose fields are all primitive is encoded
- * once. Changes are noticed, because the fields are compared each time.
+ * A graph passes all messages at every step, mostly unchanged. A message whose fields are all primitive or empty is
+ * encoded once. Changes are noticed, because the fields are compared each time.
  */
 const CACHE = new WeakMap<object, CachedMessage>();
 
@@ -120,7 +123,10 @@ function isUnchanged(message: Readonly<Record<string, unknown>>, { fields }: Cac
   return index === fields.length;
 }
 
-/** Whether the value is immutable or empty, so that comparing it by identity is enough. */
+/**
+ * Whether the value is a primitive, an empty array or an empty plain object. Such a value is unchanged if it is still the
+ * same value and still passes this test.
+ */
 function isSimple(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return typeof value !== "function";
   if (Array.isArray(value)) return value.length === 0;

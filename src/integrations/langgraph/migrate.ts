@@ -1,8 +1,9 @@
 /** Migrating threads from another saver. */
 import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
-import type { BaseCheckpointSaver, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import type { BaseCheckpointSaver, CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
+import { configOf, type ThreadAddress } from "./address.js";
 import { putCheckpoint } from "./put.js";
 import type { Thread } from "./thread.js";
 import { Encoder } from "./values.js";
@@ -43,9 +44,8 @@ export interface MigrateReport {
 
 /** A checkpoint of the other saver. */
 interface Listed {
-  readonly namespace: string;
+  readonly address: ThreadAddress;
   readonly id: string;
-  readonly config: RunnableConfig;
 }
 
 type AnySaver = BaseCheckpointSaver<string | number>;
@@ -68,18 +68,18 @@ export async function migrate(
   };
   for (const threadId of ids) {
     const thread = threadOf(threadId);
-    for (const listed of await listThread(source, threadId)) {
-      const original = await source.getTuple(listed.config);
+    for (const { address, id } of await listThread(source, threadId)) {
+      const config = configOf(address, id);
+      const original = await source.getTuple(config);
       // It was deleted after it was listed.
       if (!original) continue;
-      const existing = await saver.getTuple(listed.config);
+      const existing = await saver.getTuple(config);
       if (existing) report.present++;
       else {
-        const address = { thread: threadId, namespace: listed.namespace };
-        await thread.put({ address, id: listed.id }, () => copyTuple(thread, listed, original));
+        await thread.put({ address, id }, () => copyTuple(thread, { address, id }, original));
         report.copied++;
       }
-      verify(threadId, original, await saver.getTuple(listed.config));
+      verify(threadId, original, await saver.getTuple(config));
       report.verified++;
       reportProgress(threadId);
     }
@@ -89,11 +89,10 @@ export async function migrate(
   return report;
 }
 
-async function copyTuple(thread: Thread, { namespace, id }: Listed, tuple: CheckpointTuple): Promise<void> {
+async function copyTuple(thread: Thread, { address, id }: Listed, tuple: CheckpointTuple): Promise<void> {
   const encoder = new Encoder();
   const encode = (value: unknown): unknown => encoder.encode(value);
   const { id: _, ...state } = tuple.checkpoint;
-  const address = { thread: thread.id, namespace };
   const writes = new Map<string, [string, unknown][]>();
   for (const [task, channel, value] of tuple.pendingWrites ?? []) {
     writes.set(task, [...(writes.get(task) ?? []), [channel, value]]);
@@ -136,44 +135,41 @@ function comparable({ checkpoint, metadata, parentConfig, pendingWrites = [] }: 
 
 /** The checkpoints of a thread, oldest id first, so that parents are copied before their children. */
 async function listThread(source: AnySaver, thread: string): Promise<Listed[]> {
-  const config = { configurable: { thread_id: thread } };
-  const listed = await listAll(source, config, ({ config: { configurable = {} } }) => {
-    const { checkpoint_ns: namespace, checkpoint_id: id } = configurable as Record<string, string | undefined>;
-    const named = { thread_id: thread, checkpoint_ns: namespace ?? "", checkpoint_id: id };
-    return { namespace: namespace ?? "", id: id ?? "", config: { configurable: named } };
-  });
+  const listed = await listAll(source, { configurable: { thread_id: thread } });
   return listed.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
 }
 
 async function threadIds(source: AnySaver): Promise<string[]> {
-  const ids = await listAll(source, {}, ({ config }) => ({
-    id: String(config.configurable?.["checkpoint_id"]),
-    thread: String(config.configurable?.["thread_id"]),
-  }));
-  return [...new Set(ids.map(({ thread }) => thread))];
+  return [...new Set((await listAll(source, {})).map(({ address }) => address.thread))];
 }
 
 /**
  * Everything that a saver lists. It is read in pages, because some savers load all results before they return the first. If
  * a saver does not list by descending id, pages would skip checkpoints, and everything is read at once.
  */
-async function listAll<T extends { readonly id: string }>(
-  source: AnySaver,
-  config: RunnableConfig,
-  toEntry: (tuple: CheckpointTuple) => T,
-): Promise<T[]> {
-  const found: T[] = [];
+async function listAll(source: AnySaver, config: RunnableConfig): Promise<Listed[]> {
+  const found: Listed[] = [];
   for (let before: string | undefined; ;) {
     const cursor = before === undefined ? {} : { before: { configurable: { checkpoint_id: before } } };
-    const page: T[] = [];
-    for await (const tuple of source.list(config, { limit: PAGE, ...cursor })) page.push(toEntry(tuple));
+    const page = await readListed(source, config, { limit: PAGE, ...cursor });
     const ids = [...(before === undefined ? [] : [before]), ...page.map(({ id }) => id)];
     if (ids.some((id, index) => index > 0 && id >= (ids[index - 1] as string))) break;
     found.push(...page);
     if (page.length < PAGE) return found;
     before = ids.at(-1);
   }
-  const all: T[] = [];
-  for await (const tuple of source.list(config)) all.push(toEntry(tuple));
-  return all;
+  return readListed(source, config);
+}
+
+async function readListed(
+  source: AnySaver,
+  config: RunnableConfig,
+  options?: CheckpointListOptions,
+): Promise<Listed[]> {
+  const listed: Listed[] = [];
+  for await (const { config: named } of source.list(config, options)) {
+    const { thread_id: thread, checkpoint_ns: namespace, checkpoint_id: id } = named.configurable ?? {};
+    listed.push({ address: { thread: String(thread), namespace: String(namespace ?? "") }, id: String(id ?? "") });
+  }
+  return listed;
 }

@@ -7,8 +7,8 @@
  */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
-import { SavepointError } from "../../index.js";
 import { type CheckpointAddress, requireAddress, type ThreadAddress } from "./address.js";
+import { invalidArgument } from "./errors.js";
 import { type StoredCheckpoint, versionOf } from "./stored.js";
 import { Encoder } from "./values.js";
 
@@ -34,7 +34,7 @@ export interface PutRequest {
   /** The checkpoints of the graphs that contain the graph of this checkpoint. */
   readonly parents: readonly (readonly [namespace: string, id: string])[];
   /** Whether the checkpoint has channels whose values are computed from the writes of earlier checkpoints. */
-  readonly usesDeltas: boolean;
+  readonly pinned: boolean;
   /** Whether the caller intends to branch off. */
   readonly isFork: boolean;
   readonly encoder: Encoder;
@@ -64,10 +64,7 @@ export function parsePutRequest(
     ...rest
   } = checkpoint as Partial<Checkpoint>;
   if (typeof id !== "string" || id === "") {
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
-      "The checkpoint has no id and cannot be saved. Create one with uuid6().",
-    );
+    throw invalidArgument("The checkpoint has no id and cannot be saved. Create one with uuid6().");
   }
   const encoder = new Encoder();
   const encode = (value: unknown): unknown => encoder.encode(value);
@@ -82,7 +79,7 @@ export function parsePutRequest(
     metadata: encode(metadata),
     source,
     parents: Object.entries(parents ?? {}),
-    usesDeltas: deltas !== undefined,
+    pinned: deltas !== undefined,
     isFork: source === "fork" || config.configurable?.["fork"] === true,
     encoder,
   };

@@ -45,7 +45,7 @@ export async function put(
   request: PutRequest,
   rejectBranching: boolean,
 ): Promise<void> {
-  const { address, id, metadata, source } = request;
+  const { address, id, metadata, source, pinned } = request;
   const parent = address.checkpoint;
   await request.encoder.verifyDecodable();
   const parentState =
@@ -54,17 +54,8 @@ export async function put(
     thread.isVersionStored(address, channel, version),
   );
   const state: StoredCheckpoint = { ...request.rest, channel_values: values };
-  const checkpoint: EncodedCheckpoint = {
-    address,
-    id,
-    parent,
-    state,
-    metadata,
-    source,
-    pinned: request.usesDeltas,
-    onlyOnHead: rejectBranching && !request.isFork,
-    mayDangle: false,
-  };
+  const onlyOnHead = rejectBranching && !request.isFork;
+  const checkpoint = { address, id, parent, state, metadata, source, pinned, onlyOnHead, mayDangle: false };
   cache.forget(address);
   const info = await putUnlessDeleted(thread, request, checkpoint);
   const { head } = thread.branch(address);

@@ -16,12 +16,12 @@ import {
   type PruneOptions,
   type PruneResult,
   Savepoint,
-  SavepointError,
   type SearchOptions,
   toMilliseconds,
 } from "../../index.js";
 import { copyThread } from "./copy.js";
 import { readDeltaHistory } from "./delta.js";
+import { invalidArgument } from "./errors.js";
 import { ThreadCache } from "./thread-cache.js";
 import { listTuples, parseListQuery } from "./list.js";
 import { migrate, type MigrateOptions, type MigrateReport } from "./migrate.js";
@@ -61,9 +61,15 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   constructor(target: Savepoint | (() => Promise<Savepoint>), options: SavepointSaverOptions = {}) {
     super();
     const { agent = "langgraph", onConcurrentWrite = "branch", ttl, now = Date.now } = options;
-    if (typeof target !== "function" && !isSavepoint(target)) throw notASavepoint();
-    if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject")
-      throw unknownConcurrentWrite(onConcurrentWrite);
+    if (typeof target !== "function" && !isSavepoint(target)) {
+      throw invalidArgument(
+        "SavepointSaver needs an open Savepoint: use new SavepointSaver(await Savepoint.open(url)) or SavepointSaver.fromConnString(url).",
+      );
+    }
+    if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject") {
+      const given = JSON.stringify(onConcurrentWrite);
+      throw invalidArgument(`onConcurrentWrite must be "branch" or "reject", got ${given}.`);
+    }
     this.#agent = agent;
     this.#rejectBranching = onConcurrentWrite === "reject";
     this.#ttl = ttl === undefined ? undefined : toMilliseconds(ttl, "ttl");
@@ -78,13 +84,8 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
    * `setup()`.
    */
   static fromConnString(url: string, options: SavepointSaverOptions & OpenOptions = {}): SavepointSaver {
-    const { agent, onConcurrentWrite, ttl, ...open } = options;
-    return new SavepointSaver(() => Savepoint.open(url, open), {
-      ...(agent !== undefined && { agent }),
-      ...(onConcurrentWrite !== undefined && { onConcurrentWrite }),
-      ...(ttl !== undefined && { ttl }),
-      ...(open.now !== undefined && { now: open.now }),
-    });
+    const { agent: _agent, onConcurrentWrite: _onConcurrentWrite, ttl: _ttl, ...open } = options;
+    return new SavepointSaver(() => Savepoint.open(url, open), options);
   }
 
   /** Opens the store, if it is not open yet. */
@@ -158,8 +159,14 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
     const address = requireAddress(config, "Writes");
     const { checkpoint } = address;
-    if (checkpoint === undefined) throw noCheckpoint();
-    if (typeof taskId !== "string" || taskId === "") throw noTask();
+    if (checkpoint === undefined) {
+      throw invalidArgument(
+        "putWrites() needs a checkpoint, and the config has no checkpoint_id. Pass { configurable: { thread_id, checkpoint_id } }.",
+      );
+    }
+    if (typeof taskId !== "string" || taskId === "") {
+      throw invalidArgument("putWrites() needs the id of a task. Pass a non-empty task id.");
+    }
     const encoder = new Encoder();
     const stored = encodeWrites(writes, (value) => encoder.encode(value));
     const { cache } = await this.#ready();
@@ -273,29 +280,4 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
 /** Checked by its methods, because the object can come from another copy of the package. */
 function isSavepoint(target: unknown): boolean {
   return typeof (target as Partial<Savepoint> | null | undefined)?.session === "function";
-}
-
-function notASavepoint(): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    "SavepointSaver needs an open Savepoint: use new SavepointSaver(await Savepoint.open(url)) or SavepointSaver.fromConnString(url).",
-  );
-}
-
-function unknownConcurrentWrite(value: unknown): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    `onConcurrentWrite must be "branch" or "reject", got ${JSON.stringify(value)}.`,
-  );
-}
-
-function noTask(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "putWrites() needs the id of a task. Pass a non-empty task id.");
-}
-
-function noCheckpoint(): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    "putWrites() needs a checkpoint, and the config has no checkpoint_id. Pass { configurable: { thread_id, checkpoint_id } }.",
-  );
 }

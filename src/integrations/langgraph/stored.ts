@@ -1,4 +1,5 @@
 /** The format in which a LangGraph checkpoint is stored in a session. */
+import { isDeepStrictEqual } from "node:util";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
 import { checkpointId, type ThreadAddress } from "./address.js";
@@ -97,6 +98,15 @@ export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | und
   };
 }
 
+/** A checkpoint as it was last put, in its stored form. */
+export function lastPut(
+  saved: SavedCheckpoint<ThreadState>,
+  annotations: CheckpointAnnotations | undefined,
+): Replacement {
+  const { metadata } = saved.metadata as StoredFields;
+  return replacementIn(annotations) ?? { state: joinCheckpoint(saved), metadata };
+}
+
 export function replacementIn(annotations: CheckpointAnnotations | undefined): Replacement | undefined {
   return annotations?.get(REPLACEMENT_NAME) as Replacement | undefined;
 }
@@ -108,6 +118,12 @@ export async function decodeCheckpoint(id: string, stored: StoredCheckpoint): Pr
 
 export async function decodeMetadata(metadata: unknown): Promise<CheckpointMetadata> {
   return (await decodeValue(metadata)) as CheckpointMetadata;
+}
+
+/** Whether metadata has all of these fields. */
+export function matchesFilter(metadata: CheckpointMetadata, filter: Readonly<Record<string, unknown>>): boolean {
+  const fields = metadata as Readonly<Record<string, unknown>>;
+  return Object.entries(filter).every(([key, value]) => isDeepStrictEqual(fields[key], value));
 }
 
 /** The version of a channel; `undefined` if it has none. */

@@ -8,8 +8,7 @@ import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type ThreadAddress, storedId } from "./address.js";
 import {
   type ThreadCheckpoint,
-  joinCheckpoint,
-  replacementIn,
+  lastPut,
   type StoredCheckpoint,
   type ThreadState,
   toThreadCheckpoint,
@@ -74,10 +73,7 @@ export class Thread {
       this.#waiting.delete(name);
     });
     // The caller handles a failure; the next put only waits.
-    this.#lastPut = result.then(
-      () => undefined,
-      () => undefined,
-    );
+    this.#lastPut = result.catch(() => {});
     return result;
   }
 
@@ -108,10 +104,7 @@ export class Thread {
   /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */
   annotate(address: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
     const result = this.#lastAnnotation.then(() => this.open(address).annotate(storedId(address, id), name, change));
-    this.#lastAnnotation = result.then(
-      () => undefined,
-      () => undefined,
-    );
+    this.#lastAnnotation = result.catch(() => {});
     return result;
   }
 
@@ -184,6 +177,6 @@ export class Thread {
     const loaded = await session.load(storedId(address, id));
     if (!loaded) return undefined;
     const annotations = await session.annotations(loaded.seq);
-    return replacementIn(annotations.get(loaded.seq))?.state ?? joinCheckpoint(loaded);
+    return lastPut(loaded, annotations.get(loaded.seq)).state;
   }
 }

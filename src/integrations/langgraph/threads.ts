@@ -1,8 +1,7 @@
 /** The threads of a saver: listing, searching and deleting them. */
-import { isDeepStrictEqual as isSame } from "node:util";
 import type { CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Role, type Savepoint, type SearchOptions, type SessionInfo } from "../../index.js";
-import { decodeMetadata, toThreadCheckpoint } from "./stored.js";
+import { decodeMetadata, matchesFilter, toThreadCheckpoint } from "./stored.js";
 
 /** A thread, with the metadata of its newest checkpoint. */
 export interface ThreadInfo {
@@ -62,8 +61,7 @@ export class Threads {
       const newest = session.head && toThreadCheckpoint(session.head);
       if (!newest) continue;
       const metadata = await decodeMetadata(newest.metadata);
-      if (!Object.entries(filter).every(([key, value]) => isSame((metadata as Record<string, unknown>)[key], value)))
-        continue;
+      if (!matchesFilter(metadata, filter)) continue;
       const { id: threadId, createdAt, updatedAt } = session;
       yield { threadId, createdAt, updatedAt, expiresAt: this.#expiresAt(session), checkpointId: newest.id, metadata };
       if (--left <= 0) return;

@@ -13,8 +13,7 @@ import {
   decodeCheckpoint,
   decodeMetadata,
   type ThreadCheckpoint,
-  joinCheckpoint,
-  replacementIn,
+  lastPut,
   type StoredCheckpoint,
   type ThreadState,
   toThreadCheckpoint,
@@ -37,15 +36,14 @@ export async function toTuple(
   const entry = toThreadCheckpoint(saved);
   if (!entry) return undefined;
   const annotations = (await session.annotations(entry.seq)).get(entry.seq);
-  const replaced = replacementIn(annotations);
-  const stored = replaced?.state ?? joinCheckpoint(saved);
-  onLoaded?.(entry, stored);
-  const checkpoint = await decodeCheckpoint(entry.id, stored);
+  const { state, metadata } = lastPut(saved, annotations);
+  onLoaded?.(entry, state);
+  const checkpoint = await decodeCheckpoint(entry.id, state);
   if (checkpoint.v < SENDS_IN_CHANNEL && entry.parent !== undefined) await addSends(session, entry, checkpoint);
   return {
     config: configOf(entry.address, entry.id),
     checkpoint,
-    metadata: await decodeMetadata(replaced ? replaced.metadata : entry.metadata),
+    metadata: await decodeMetadata(metadata),
     ...(entry.parent !== undefined && { parentConfig: configOf(entry.address, entry.parent) }),
     pendingWrites: await decodeWrites(annotations),
   };

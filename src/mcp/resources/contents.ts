@@ -61,17 +61,10 @@ export async function readConversation(scope: AgentScope, id: string): Promise<u
 
 function toState(source: Checkpoint | AgentCheckpoint): unknown {
   const { value, omitted } = outline(source.state);
-  const checkpoint = toCheckpointInfo(source);
-  if ("conversations" in source) {
-    return { checkpoint, state: value, omitted, conversations: source.conversations.map(toConversationInfo) };
-  }
-  return {
-    checkpoint,
-    state: value,
-    omitted,
-    pendingToolCalls: source.pendingToolCalls.map((call) => abbreviate(call)),
-    skipped: toSkipped(source.skipped),
-  };
+  const state = { checkpoint: toCheckpointInfo(source), state: value, omitted };
+  if ("conversations" in source) return { ...state, conversations: source.conversations.map(toConversationInfo) };
+  const pendingToolCalls = source.pendingToolCalls.map((call) => abbreviate(call));
+  return { ...state, pendingToolCalls, skipped: toSkipped(source.skipped) };
 }
 
 function toSession(info: SessionInfo): unknown {

@@ -8,11 +8,12 @@ import {
   type Savepoint,
 } from "../../index.js";
 import { agentNotFound } from "../errors.js";
+import { omitUndefined } from "../omit-undefined.js";
 import { OMITTED, outline } from "../outline.js";
 import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { AGENT_INFO, SKIPPED, toAgentInfo, toSkipped } from "../result-schemas.js";
 import { FROM, JSON_OBJECT, JSON_VALUE, POINTER } from "./arguments.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 /** How many active conversations `agent_load` lists at most. */
 const MAX_CONVERSATIONS = 200;
@@ -43,11 +44,11 @@ const agentSave = defineTool({
   async run({ id, type, systemPrompt, expectedVersion, ...rest }, scope) {
     if (!scope.owns(id)) throw agentNotFound(id);
     const fields = {
-      ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
+      ...omitUndefined(rest),
       ...(type !== undefined && { type: type ?? undefined }),
       ...(systemPrompt !== undefined && { systemPrompt: systemPrompt ?? undefined }),
     };
-    const saved = await saveAgent(scope.sp, id, fields, expectedVersion === undefined ? {} : { expectedVersion });
+    const saved = await saveAgent(scope.sp, id, fields, omitUndefined({ expectedVersion }));
     return { agent: toAgentInfo(saved) };
   },
 });
@@ -75,7 +76,7 @@ const agentLoad = defineTool({
   async run({ id, pointer, from }, scope) {
     const agent = await scope.loadAgent(id);
     const { systemPrompt, config, state, activeConversations, skipped } = agent;
-    const content = { ...(systemPrompt !== undefined && { systemPrompt }), config, state };
+    const content = { ...omitUndefined({ systemPrompt }), config, state };
     const { value, omitted } = outline(content, { pointer, from });
     return {
       agent: toAgentInfo(agent),
@@ -93,10 +94,7 @@ const agentDelete = defineTool({
   description:
     "Deletes an agent with ALL its conversations, sessions and checkpoints. This cannot be undone. Returns whether anything was deleted.",
   input: z.strictObject({ id: z.string().min(1) }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     return { deleted: scope.owns(id) && (await scope.sp.agents.delete(id)) };
   },
@@ -115,7 +113,6 @@ const agentList = defineTool({
         name: "agent_list",
         walk: () => scope.listAgents(),
         show: toAgentInfo,
-        idOf: ({ id }) => id,
         rankOf: ({ id }) => id,
         // Stores order ids by their UTF-8 bytes.
         isBehind: (id, other) => Buffer.compare(Buffer.from(String(id)), Buffer.from(String(other))) >= 0,

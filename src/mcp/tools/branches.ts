@@ -1,8 +1,9 @@
 /** Tools that compare checkpoints of a session and start branches from them. */
 import { z } from "zod";
-import { type CheckpointRef, SavepointError, type Session } from "../../index.js";
-import { checkpointNotFound } from "../errors.js";
+import type { CheckpointRef, Session } from "../../index.js";
+import { checkpointNotFound, invalidArgument } from "../errors.js";
 import { applyPatch, PATCH, type PatchOperation } from "../json-patch.js";
+import { omitUndefined } from "../omit-undefined.js";
 import { decodeCursor, encodeCursor, fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS } from "../paging.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
 import { CHECKPOINT_REF, JSON_VALUE } from "./arguments.js";
@@ -63,7 +64,7 @@ const checkpointFork = defineTool({
     await scope.loadSession(id);
     const state = await firstState(session, ref, input);
     const fork = await session.fork(ref, {
-      ...(branch !== undefined && { branch }),
+      ...omitUndefined({ branch }),
       ...(state !== undefined && { ...toSaveOptions(input), state }),
     });
     const head = await fork.head();
@@ -87,7 +88,7 @@ async function firstState(
   { state, changes, ...fields }: { readonly state?: unknown; readonly changes?: readonly PatchOperation[] | undefined },
 ): Promise<unknown> {
   if (state !== undefined && changes !== undefined) {
-    throw new SavepointError("INVALID_ARGUMENT", "Pass either `state` or `changes`, not both.");
+    throw invalidArgument("Pass either `state` or `changes`, not both.");
   }
   // A label and other fields need a new checkpoint too.
   const needsCheckpoint = changes !== undefined || Object.keys(toSaveOptions(fields)).length > 0;

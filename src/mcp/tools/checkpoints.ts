@@ -1,10 +1,12 @@
 /** Tools for checkpoints of sessions and agents. */
 import { z } from "zod";
-import { isSavepointError, type RestorePlan, type RestoreReport, SavepointError } from "../../index.js";
-import { fitEntries, isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
+import { isSavepointError, type RestorePlan, type RestoreReport } from "../../index.js";
+import { invalidArgument } from "../errors.js";
+import { omitUndefined } from "../omit-undefined.js";
+import { fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
 import { AGENT, JSON_OBJECT } from "./arguments.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 /** How many changes a restore lists at most. checkpoint_diff returns all of them. */
 const MAX_CHANGES = 100;
@@ -26,9 +28,8 @@ const checkpointCreate = defineTool({
   writes: true,
   async run({ agent: name, ...rest }, scope) {
     const agent = scope.resolveAgent(name);
-    if (agent === undefined) throw new SavepointError("INVALID_ARGUMENT", "`agent` is required.");
-    const fields = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
-    return { checkpoint: toCheckpointInfo(await scope.sp.checkpoints.create({ ...fields, agent })) };
+    if (agent === undefined) throw invalidArgument("`agent` is required.");
+    return { checkpoint: toCheckpointInfo(await scope.sp.checkpoints.create({ ...omitUndefined(rest), agent })) };
   },
 });
 
@@ -58,10 +59,23 @@ const checkpointRestore = defineTool({
   async run({ id, dryRun }, scope) {
     // Loaded first, because restoring a damaged checkpoint would make it the newest one.
     const { id: own } = await scope.loadCheckpoint(id);
-    if (dryRun) return { dryRun, ...toPlan(await scope.sp.checkpoints.restore(own, { dryRun })) };
-    const report: RestoreReport = await scope.sp.checkpoints.restore(own);
-    const { checkpoint, before } = report;
-    return { dryRun, ...toPlan(report), checkpoint: toCheckpointInfo(checkpoint), before: toCheckpointInfo(before) };
+    const { checkpoints } = scope.sp;
+    const report: RestorePlan & Partial<RestoreReport> = dryRun
+      ? await checkpoints.restore(own, { dryRun })
+      : await checkpoints.restore(own);
+    const { agent, sessionId, changes, restored, recreated, removed, checkpoint, before } = report;
+    return {
+      dryRun,
+      agent,
+      session: sessionId,
+      changes: fitEntries(changes.slice(0, MAX_CHANGES), toChange),
+      changeCount: changes.length,
+      restored: [...restored],
+      recreated: [...recreated],
+      removed: [...removed],
+      checkpoint: checkpoint && toCheckpointInfo(checkpoint),
+      before: before && toCheckpointInfo(before),
+    };
   },
 });
 
@@ -81,12 +95,7 @@ const checkpointList = defineTool({
   writes: false,
   async run({ session, agent, of, kind, limit, cursor }, scope) {
     if (session !== undefined) await scope.loadSession(session);
-    const filter = {
-      ...scope.agentFilter(agent),
-      ...(session !== undefined && { session }),
-      ...(of !== undefined && { of }),
-      ...(kind !== undefined && { kind }),
-    };
+    const filter = { ...scope.agentFilter(agent), ...omitUndefined({ session, of, kind }) };
     const { entries, nextCursor } = await readPage(
       {
         name: ["checkpoint_list", filter],
@@ -94,8 +103,6 @@ const checkpointList = defineTool({
         show: toCheckpointInfo,
         // Ids that callers choose may occur in several sessions.
         idOf: (info) => JSON.stringify([info.sessionId ?? null, info.agent ?? null, info.seq]),
-        rankOf: ({ createdAt }) => createdAt,
-        isBehind: isNewestFirst,
       },
       { limit, cursor },
     );
@@ -109,10 +116,7 @@ const checkpointDelete = defineTool({
   description:
     "Deletes one checkpoint permanently. If it is the newest of its session, the session continues from the previous one; an agent does not change. Fails with CONFLICT if something needs the checkpoint, such as a branch. Returns whether it existed.",
   input: z.strictObject({ id: ID }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     try {
       return { deleted: await scope.sp.checkpoints.delete(await scope.resolveCheckpointId(id)) };
@@ -129,24 +133,3 @@ export const CHECKPOINT_TOOLS: readonly Tool[] = [
   checkpointList,
   checkpointDelete,
 ];
-
-function toPlan(plan: RestorePlan): {
-  agent?: string;
-  session?: string;
-  changes: ReturnType<typeof toChange>[];
-  changeCount: number;
-  restored: { id: string; messagesBefore: number; messagesAfter: number }[];
-  recreated: string[];
-  removed: string[];
-} {
-  const { agent, sessionId, changes, restored, recreated, removed } = plan;
-  return {
-    ...(agent !== undefined && { agent }),
-    ...(sessionId !== undefined && { session: sessionId }),
-    changes: fitEntries(changes.slice(0, MAX_CHANGES), toChange),
-    changeCount: changes.length,
-    restored: restored.map((conversation) => ({ ...conversation })),
-    recreated: [...recreated],
-    removed: [...removed],
-  };
-}

@@ -1,7 +1,9 @@
 /** The tool that reads a conversation in pages from the end, or one message in parts. */
 import { z } from "zod";
 import { type Conversation, type ConversationEntry, SavepointError } from "../../index.js";
-import { MAX_CHARACTERS, OMITTED, outline } from "../outline.js";
+import { invalidArgument } from "../errors.js";
+import { omitUndefined } from "../omit-undefined.js";
+import { MAX_CHARACTERS, OMITTED, outline, type OutlineOptions } from "../outline.js";
 import { decodeCursor, encodeCursor, PAGE_ARGUMENTS } from "../paging.js";
 import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
 import { FROM, POINTER } from "./arguments.js";
@@ -46,10 +48,12 @@ export const conversationLoad = defineTool({
   writes: false,
   async run({ id, limit, cursor, at, index, pointer, from }, scope) {
     const list = ["conversation_load", id, at];
-    const atCheckpoint = at === undefined ? {} : { at };
-    if (index === undefined && (pointer !== undefined || from !== undefined)) throw indexRequired();
+    const options = { partial: true, ...omitUndefined({ at }) };
+    if (index === undefined && (pointer !== undefined || from !== undefined)) {
+      throw invalidArgument("`pointer` and `from` refer to one message: pass its `index` too.");
+    }
     if (index !== undefined) {
-      const found = await scope.loadConversation(id, { limit: 1, before: index + 1, partial: true, ...atCheckpoint });
+      const found = await scope.loadConversation(id, { ...options, limit: 1, before: index + 1 });
       const entry = found.entries.find((_, offset) => found.first + offset === index);
       if (!entry) throw messageNotFound(found, index);
       const messages = [toEntry(entry, index, MAX_CHARACTERS, { pointer, from })];
@@ -57,7 +61,7 @@ export const conversationLoad = defineTool({
     }
     const [before] = cursor === undefined ? [] : decodeCursor(list, cursor, ["number"]);
     const range = before === undefined ? {} : { before: before as number };
-    const found = await scope.loadConversation(id, { limit, partial: true, ...range, ...atCheckpoint });
+    const found = await scope.loadConversation(id, { ...options, limit, ...range });
     const { first, messages } = fitFromEnd(found);
     return {
       conversation: toConversationInfo(found),
@@ -92,22 +96,11 @@ function toEntry(
   entry: ConversationEntry<unknown>,
   index: number,
   maxCharacters: number,
-  part: { pointer?: string | undefined; from?: number | undefined } = {},
+  part: Pick<OutlineOptions, "pointer" | "from"> = {},
 ): Entry {
   const { id, timestamp, role, message } = entry;
   const { value, omitted } = outline(message, { ...part, maxCharacters });
-  return {
-    index,
-    id,
-    timestamp: toTime(timestamp),
-    ...(role !== undefined && { role }),
-    message: value,
-    ...(omitted && { omitted }),
-  };
-}
-
-function indexRequired(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "`pointer` and `from` refer to one message: pass its `index` too.");
+  return { index, id, timestamp: toTime(timestamp), role, message: value, omitted };
 }
 
 function messageNotFound({ id, messageCount, holes }: Conversation<unknown>, index: number): SavepointError {
@@ -115,8 +108,7 @@ function messageNotFound({ id, messageCount, holes }: Conversation<unknown>, ind
   if (hole) {
     return new SavepointError("DAMAGED", `Message ${index} of conversation ${JSON.stringify(id)}: ${hole.reason}.`);
   }
-  return new SavepointError(
-    "INVALID_ARGUMENT",
+  return invalidArgument(
     `\`index\`: conversation ${JSON.stringify(id)} has ${messageCount} messages, starting with 0; there is none at ${index}.`,
   );
 }

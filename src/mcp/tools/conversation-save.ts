@@ -1,7 +1,8 @@
 /** The tool that creates conversations, appends messages and changes their fields. */
 import { z } from "zod";
 import { type ConversationChange, type ConversationInfo, isSavepointError, SavepointError } from "../../index.js";
-import { conversationNotFound } from "../errors.js";
+import { conversationNotFound, invalidArgument } from "../errors.js";
+import { omitUndefined } from "../omit-undefined.js";
 import { CONVERSATION_INFO, toConversationInfo } from "../result-schemas.js";
 import type { AgentScope } from "../scope.js";
 import { AGENT, JSON_OBJECT } from "./arguments.js";
@@ -43,7 +44,9 @@ export const conversationSave = defineTool({
   writes: true,
   destructive: true,
   async run(input, scope) {
-    if (input.mode === "replace" && input.messages === undefined) throw messagesRequired();
+    if (input.mode === "replace" && input.messages === undefined) {
+      throw invalidArgument('`messages` is required with mode "replace". Pass an empty array to remove all messages.');
+    }
     const agent = scope.resolveAgent(input.agent);
     const { id } = input;
     if (id === undefined) return created(await scope.sp.conversations.create(toNewConversation(input, agent)));
@@ -82,8 +85,8 @@ async function replace(
   const { id, messages = [], expectedMessages } = input;
   const kept = found && { title: found.title, tags: found.tags, archived: found.archived, metadata: found.metadata };
   const owner = agent ?? found?.agent;
-  const conversation = { ...kept, ...toChange(input), ...(owner !== undefined && { agent: owner }), id, messages };
-  const info = await sp.conversations.save(conversation, expectedMessages === undefined ? {} : { expectedMessages });
+  const conversation = { ...kept, ...toChange(input), ...omitUndefined({ agent: owner }), id, messages };
+  const info = await sp.conversations.save(conversation, omitUndefined({ expectedMessages }));
   return { conversation: toConversationInfo(info), created: !found };
 }
 
@@ -95,24 +98,12 @@ function toNewConversation(
   input: Input,
   agent: string | undefined,
 ): ConversationChange & { messages: object[]; agent?: string } {
-  return { ...toChange(input), messages: input.messages ?? [], ...(agent !== undefined && { agent }) };
+  return { ...toChange(input), messages: input.messages ?? [], ...omitUndefined({ agent }) };
 }
 
 /** The fields of the conversation that the input sets. */
 function toChange({ title, tags, archived, metadata }: Partial<Input>): ConversationChange {
-  return {
-    ...(title !== undefined && { title }),
-    ...(tags !== undefined && { tags }),
-    ...(archived !== undefined && { archived }),
-    ...(metadata !== undefined && { metadata }),
-  };
-}
-
-function messagesRequired(): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    '`messages` is required with mode "replace". Pass an empty array to remove all messages.',
-  );
+  return omitUndefined({ title, tags, archived, metadata });
 }
 
 function agentMismatch(id: string, agent: string | undefined): SavepointError {

@@ -1,12 +1,13 @@
 /** Tools that list, search and delete conversations. Loading and saving them have their own files. */
 import { z } from "zod";
 import { isSavepointError } from "../../index.js";
-import { isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
+import { omitUndefined } from "../omit-undefined.js";
+import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
 import { AGENT, TIME_ARGUMENT } from "./arguments.js";
 import { conversationLoad } from "./conversation-load.js";
 import { conversationSave } from "./conversation-save.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 const conversationDelete = defineTool({
   name: "conversation_delete",
@@ -14,10 +15,7 @@ const conversationDelete = defineTool({
   description:
     "Deletes a conversation. Earlier checkpoints of its agent still contain it: checkpoint_restore recreates it. Returns whether it existed.",
   input: z.strictObject({ id: z.string().min(1) }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     try {
       if (scope.agent !== undefined) await scope.loadConversation(id, { limit: 0 });
@@ -44,20 +42,12 @@ const conversationList = defineTool({
   output: z.object({ conversations: z.array(CONVERSATION_INFO), nextCursor: NEXT_CURSOR }),
   writes: false,
   async run({ agent, tag, archived, since, limit, cursor }, scope) {
-    const filter = {
-      ...scope.agentFilter(agent),
-      ...(tag !== undefined && { tag }),
-      ...(archived !== undefined && { archived }),
-      ...(since !== undefined && { since: new Date(since) }),
-    };
+    const filter = { ...scope.agentFilter(agent), ...omitUndefined({ tag, archived, since: toDate(since) }) };
     const { entries, nextCursor } = await readPage(
       {
         name: ["conversation_list", filter],
         walk: () => scope.sp.conversations.list(filter),
         show: toConversationInfo,
-        idOf: ({ id }) => id,
-        rankOf: ({ createdAt }) => createdAt,
-        isBehind: isNewestFirst,
       },
       { limit, cursor },
     );
@@ -97,22 +87,22 @@ const conversationSearch = defineTool({
   async run({ text, agent, role, tags, archived, since, limit }, scope) {
     const found = await scope.sp.conversations.search(text, {
       ...scope.agentFilter(agent),
-      ...(role !== undefined && { role }),
-      ...(tags !== undefined && { tags }),
-      ...(archived !== undefined && { archived }),
-      ...(since !== undefined && { since: new Date(since) }),
+      ...omitUndefined({ role, tags, archived, since: toDate(since) }),
       limit: limit + 1,
     });
     const own = found.filter((hit) => scope.owns(hit.agent));
-    const hits = own.slice(0, limit).map(({ conversationId, timestamp, snippet, ...hit }) => ({
+    const hits = own.slice(0, limit).map(({ conversationId, timestamp, ...hit }) => ({
       conversation: conversationId,
       timestamp: toTime(timestamp),
-      snippet,
-      ...Object.fromEntries(Object.entries(hit).filter(([, value]) => value !== undefined)),
+      ...hit,
     }));
     return { hits, more: own.length > limit };
   },
 });
+
+function toDate(time: string | number | undefined): Date | undefined {
+  return time === undefined ? undefined : new Date(time);
+}
 
 export const CONVERSATION_TOOLS: readonly Tool[] = [
   conversationSave,

@@ -4,7 +4,13 @@
  *
  * To add a tool, define it with `defineTool` in a file of this folder and add it to {@link TOOLS}.
  */
-import { type CallToolResult, type McpServer, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import {
+  type CallToolResult,
+  type McpServer,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Tool as ToolDefinition,
+} from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { describeError, describeInvalidArguments, toErrorResult } from "../errors.js";
 import type { AgentScope } from "../scope.js";
@@ -66,21 +72,14 @@ function readOnlyError({ name }: Tool): CallToolResult {
   });
 }
 
-function toDefinition(tool: Tool): {
-  name: string;
-  title: string;
-  description: string;
-  inputSchema: ObjectSchema;
-  outputSchema: ObjectSchema;
-  annotations: Record<string, boolean>;
-} {
+function toDefinition(tool: Tool): ToolDefinition {
   const { name, title, description, writes, destructive, idempotent } = tool;
   return {
     name,
     title,
     description,
-    inputSchema: z.toJSONSchema(tool.input, { io: "input" }) as ObjectSchema,
-    outputSchema: z.toJSONSchema(tool.output, { io: "output" }) as ObjectSchema,
+    inputSchema: z.toJSONSchema(tool.input, { io: "input" }) as ToolDefinition["inputSchema"],
+    outputSchema: z.toJSONSchema(tool.output, { io: "output" }) as ToolDefinition["inputSchema"],
     annotations: {
       readOnlyHint: !writes,
       destructiveHint: destructive,
@@ -89,5 +88,3 @@ function toDefinition(tool: Tool): {
     },
   };
 }
-
-type ObjectSchema = { [key: string]: unknown; type: "object" };

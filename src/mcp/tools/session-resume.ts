@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type CheckpointRef, SavepointError, type Session } from "../../index.js";
 import { checkpointNotFound, sessionNotFound } from "../errors.js";
+import { omitUndefined } from "../omit-undefined.js";
 import { abbreviate, OMITTED, outline } from "../outline.js";
 import { CHECKPOINT_INFO, SKIPPED, toCheckpointInfo, toSkipped, toTime } from "../result-schemas.js";
 import type { AgentScope } from "../scope.js";
@@ -48,7 +49,7 @@ export const sessionResume = defineTool({
   async run(input, scope) {
     const id = input.session ?? (await newestSession(scope, input.agent));
     const { branch, checkpoint: ref, pointer, from, partial } = input;
-    const session = await scope.openSession(id, branch === undefined ? {} : { branch });
+    const session = await scope.openSession(id, omitUndefined({ branch }));
     const info = await scope.loadSession(id);
     const branches = await listBranches(session);
     const checkpoint = ref === undefined ? await session.latest() : await session.load(ref, { partial });
@@ -57,20 +58,20 @@ export const sessionResume = defineTool({
     const { step, label, resumeHint, pendingToolCalls, skipped, holes } = checkpoint;
     return {
       session: id,
-      ...(info.agent !== undefined && { agent: info.agent }),
+      agent: info.agent,
       status: info.status,
-      ...(info.reason !== undefined && { reason: info.reason }),
-      ...(info.wakeAt !== undefined && { wakeAt: toTime(info.wakeAt) }),
+      reason: info.reason,
+      wakeAt: info.wakeAt === undefined ? undefined : toTime(info.wakeAt),
       checkpoint: toCheckpointInfo(checkpoint),
       step,
-      ...(label !== undefined && { label }),
-      ...(resumeHint !== undefined && { resumeHint }),
+      label,
+      resumeHint,
       state: value,
       omitted,
       pendingToolCalls: pendingToolCalls.map((call) => abbreviate(call)),
       questions: info.questions.map((question) => abbreviate(question)),
       skipped: toSkipped(skipped),
-      ...(holes.length > 0 && { lost: abbreviate(holes) }),
+      lost: holes.length > 0 ? abbreviate(holes) : undefined,
       branches,
     };
   },

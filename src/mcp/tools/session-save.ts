@@ -1,8 +1,9 @@
 /** The tool that saves a state as the next checkpoint of a session. */
 import { z } from "zod";
 import { type CheckpointInfo, isSavepointError, type SaveOptions, SavepointError, type Session } from "../../index.js";
-import { sessionNotFound } from "../errors.js";
+import { invalidArgument, sessionNotFound } from "../errors.js";
 import { applyPatch, PATCH } from "../json-patch.js";
+import { omitUndefined } from "../omit-undefined.js";
 import { CHECKPOINT_INFO, toCheckpointInfo } from "../result-schemas.js";
 import type { AgentScope } from "../scope.js";
 import { AGENT, JSON_OBJECT, JSON_VALUE } from "./arguments.js";
@@ -53,7 +54,7 @@ export const sessionSave = defineTool({
   writes: true,
   async run(input, scope) {
     if ((input.state === undefined) === (input.changes === undefined)) {
-      throw new SavepointError("INVALID_ARGUMENT", "Pass either `state` or `changes`, not both.");
+      throw invalidArgument("Pass either `state` or `changes`, not both.");
     }
     for (let attempt = 1; ; attempt++) {
       try {
@@ -69,8 +70,7 @@ export const sessionSave = defineTool({
 
 async function save(scope: AgentScope, input: Input): Promise<CheckpointInfo> {
   const { session: id, changes, after, branch, agent } = input;
-  const options = { ...(branch !== undefined && { branch }), ...(agent !== undefined && { agent }) };
-  const session = await scope.openSession(id, { ...options, create: true });
+  const session = await scope.openSession(id, { ...omitUndefined({ branch, agent }), create: true });
   if (after !== undefined) await requireHead(scope, session, after);
   const state = changes === undefined ? input.state : await patchLatest(scope, session, changes);
   return session.save(state, toSaveOptions(input));
@@ -98,8 +98,7 @@ async function patchLatest(scope: AgentScope, session: Session, changes: z.outpu
   const latest = await session.latest();
   if (latest && !scope.owns(latest.agent)) throw sessionNotFound(session.id);
   if (latest) return applyPatch(latest.state, changes);
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `\`changes\`: session ${JSON.stringify(session.id)} has no state yet. Pass the complete \`state\` first.`,
   );
 }

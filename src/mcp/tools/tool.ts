@@ -1,5 +1,5 @@
 /** The definition of a tool: one operation on the store, with schemas for its arguments and its result. */
-import type { z } from "zod";
+import { z } from "zod";
 import type { AgentScope } from "../scope.js";
 
 export interface Tool {
@@ -17,6 +17,14 @@ export interface Tool {
   readonly idempotent: boolean;
   run(input: Record<string, unknown>, scope: AgentScope): Promise<Record<string, unknown>>;
 }
+
+/** What tools that delete something have in common. */
+export const DELETION = {
+  output: z.object({ deleted: z.boolean() }),
+  writes: true,
+  destructive: true,
+  idempotent: true,
+} as const;
 
 /** Defines a tool whose arguments and result are typed by its schemas. */
 export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(

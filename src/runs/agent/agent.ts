@@ -1,7 +1,7 @@
 /** Agent definitions: a step function over a state, with its options. */
-import { SavepointError } from "../../errors.js";
+import type { SavepointError } from "../../errors.js";
 import { checkId } from "../../records/index.js";
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, toMilliseconds, invalidArgument } from "../../util/index.js";
 import { LoopDetector, type LoopOptions } from "./loop-detector.js";
 import { type RetryPolicy, type RetryOptions, parseRetryOptions } from "./retry.js";
 import type { Completion, Run } from "./run.js";
@@ -140,5 +140,5 @@ function parseLimits(name: string, limits: Limits): AgentSpec["limits"] {
 }
 
 function invalidAgent(name: string, why: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `Agent ${JSON.stringify(name)} is invalid: ${why}.`);
+  return invalidArgument(`Agent ${JSON.stringify(name)} is invalid: ${why}.`);
 }

@@ -4,7 +4,7 @@
  * Replies are compared by their first 500 characters, without whitespace and in lower case. Short replies such as "ok" are
  * not counted, because they may be frequent without a loop.
  */
-import { SavepointError } from "../../errors.js";
+import { invalidArgument } from "../../util/index.js";
 import type { LoopVerdict } from "../../events/index.js";
 
 /** When a repeated reply counts as a loop. `window` must be at least twice `threshold`. */
@@ -41,8 +41,7 @@ export class LoopDetector {
   constructor(options: LoopOptions = {}) {
     const { window = 10, threshold = 3, minLength = 20 } = options;
     if (![window, threshold].every((count) => Number.isSafeInteger(count) && count > 0) || 2 * threshold > window) {
-      throw new SavepointError(
-        "INVALID_ARGUMENT",
+      throw invalidArgument(
         `The loop options are invalid: "window" and "threshold" must be positive integers and "window" at least twice "threshold", got window ${window} and threshold ${threshold}.`,
       );
     }

@@ -1,7 +1,6 @@
 /** Retries of transient errors, with exponential backoff and jitter. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { SavepointError } from "../../errors.js";
-import { type Duration, MAX_TIMER, toMilliseconds } from "../../util/index.js";
+import { type Duration, MAX_TIMER, toMilliseconds, invalidArgument } from "../../util/index.js";
 
 /** How often and when a failed operation is retried. */
 export interface RetryOptions {
@@ -33,22 +32,16 @@ export interface RetryOptions {
 }
 
 /** Validated retry options, with all defaults filled in and durations in milliseconds. */
-export interface RetryPolicy {
-  readonly attempts: number;
-  readonly delay: number;
-  readonly factor: number;
-  readonly maxDelay: number;
-  readonly jitter: number;
-}
+export type RetryPolicy = { readonly [Option in keyof RetryOptions]-?: number };
 
 export function parseRetryOptions(options: RetryOptions = {}): RetryPolicy {
   const { attempts = 3, delay = 1000, factor = 2, maxDelay = 30_000, jitter = 0.1 } = options;
   if (!Number.isSafeInteger(attempts) || attempts < 1) {
-    throw new SavepointError("INVALID_ARGUMENT", `retry.attempts must be a positive integer, got ${attempts}.`);
+    throw invalidArgument(`retry.attempts must be a positive integer, got ${attempts}.`);
   }
   for (const [name, value] of Object.entries({ factor, jitter })) {
     if (Number.isFinite(value) && value >= 0) continue;
-    throw new SavepointError("INVALID_ARGUMENT", `retry.${name} must be a non-negative number, got ${String(value)}.`);
+    throw invalidArgument(`retry.${name} must be a non-negative number, got ${String(value)}.`);
   }
   return {
     attempts,

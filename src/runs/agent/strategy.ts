@@ -1,5 +1,5 @@
 /** The checkpoint strategy of a run: which checkpoints stay in the history. Durability does not depend on it. */
-import { SavepointError } from "../../errors.js";
+import { invalidArgument } from "../../util/index.js";
 
 /**
  * When a run saves a checkpoint that stays in the history: after tool calls, after replies of the model, after every step,
@@ -37,8 +37,7 @@ export function checkStrategy(strategy: Strategy): Strategy {
   const names: unknown[] = ["afterToolCall", "afterLlmResponse", "everyStep", "never"];
   const everyN: unknown = typeof strategy === "object" && strategy !== null ? strategy.everyN : undefined;
   if (names.includes(strategy) || (Number.isSafeInteger(everyN) && (everyN as number) > 0)) return strategy;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `The strategy ${JSON.stringify(strategy)} is invalid: expected "afterToolCall", "afterLlmResponse", "everyStep", "never", or { everyN } with a positive integer.`,
   );
 }

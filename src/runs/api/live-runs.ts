@@ -5,14 +5,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
-import type { Cursors, SessionReader } from "../../sessions/index.js";
+import type { Cursors } from "../../sessions/index.js";
 import { decodeJournal, journalKey } from "../../records/index.js";
-import type { RunEventBody } from "../../events/index.js";
+import type { RunEvent, RunEventBody } from "../../events/index.js";
 import { shadowToValue, valueToShadow } from "../../state/index.js";
 import type { Agent } from "../agent/index.js";
 import { type ClaimOrResult, inputMismatch } from "../starting/index.js";
 import { hashText } from "../journal/index.js";
-import { Execution } from "../engine/index.js";
+import { Execution, type ExecutionHost } from "../engine/index.js";
 import { Leases, type StoreAddress } from "../leases/index.js";
 import { type BranchWork, releaseBranch, type TurnRequest } from "../claims/index.js";
 import type { OwnerRuns, RunResult } from "../status/index.js";
@@ -22,11 +22,12 @@ export const START_GRACE = 1000;
 /** How often the ownership of all runs is checked, in milliseconds. */
 const CHECK_INTERVAL = 1000;
 
+/** The branch that a run works on, and the turn that it was started for. */
+export interface RunTarget
+  extends Pick<BranchWork, "agent" | "reader" | "branch">, Pick<TurnRequest, "input" | "key"> {}
+
 /** A run of this process. */
-export interface LiveRun {
-  readonly agent: string;
-  readonly input: string | undefined;
-  readonly key: string | undefined;
+export interface LiveRun extends RunTarget {
   /** Resolves when the branch is claimed, or there is nothing to do. */
   readonly started: Promise<StartedRun>;
   /** Set when the branch is claimed. */
@@ -38,31 +39,42 @@ export type StartedRun =
   | { readonly finished: Promise<RunResult>; readonly execution: Execution }
   | { readonly result: RunResult | undefined };
 
-export class LiveRuns implements OwnerRuns {
+export class LiveRuns implements OwnerRuns, ExecutionHost {
+  readonly context: Context;
+  readonly cursors: Cursors;
   readonly leases: Leases;
-  readonly #context: Context;
-  readonly #cursors: Cursors;
-  readonly #emit: (sessionId: string, branch: string, event: RunEventBody) => void;
+  readonly #onEvent: ((event: RunEvent) => void) | undefined;
   readonly #runs = new Map<string, LiveRun>();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
   #isClosed = false;
 
+  /**
+   * @param lease the length of the leases, in milliseconds
+   * @param address how another thread can open the store; `undefined` if it cannot
+   * @param onEvent called with all events of these runs
+   */
   constructor(
     context: Context,
     cursors: Cursors,
     lease: number,
     address: StoreAddress | undefined,
-    emit: (sessionId: string, branch: string, event: RunEventBody) => void,
+    onEvent?: (event: RunEvent) => void,
   ) {
-    this.#context = context;
-    this.#cursors = cursors;
-    this.#emit = emit;
+    this.context = context;
+    this.cursors = cursors;
     this.leases = new Leases(context, lease, this, address);
+    this.#onEvent = onEvent;
   }
 
+  /** The number of runs, including those that are about to start. */
   get size(): number {
     return this.#runs.size;
+  }
+
+  /** The owner id of their leases. */
+  get owner(): string {
+    return this.leases.owner;
   }
 
   has(session: string, branch: string): boolean {
@@ -78,44 +90,36 @@ export class LiveRuns implements OwnerRuns {
     throw new SavepointError("CLOSED", "This Savepoint is closed. Open it again with Savepoint.open().");
   }
 
+  emit(sessionId: string, branch: string, event: RunEventBody): void {
+    this.#onEvent?.({ ...event, sessionId, branch });
+    const { events } = this.context;
+    if (events.has("run")) events.emit("run", { ...event, sessionId, branch });
+  }
+
   /**
    * Starts a run. It is registered before this call returns, so that calls in the meantime join it.
    *
    * @param claim claims the branch, or finds that there is nothing to do
    */
-  start(
-    reader: SessionReader,
-    branch: string,
-    agent: Agent,
-    { input, key }: Pick<TurnRequest, "input" | "key">,
-    claim: (work: BranchWork) => Promise<ClaimOrResult>,
-  ): Promise<StartedRun> {
+  start(target: RunTarget, claim: (work: BranchWork) => Promise<ClaimOrResult>): Promise<StartedRun> {
     const run: LiveRun = {
-      agent: agent.name,
-      input,
-      key,
-      started: Promise.resolve().then(() => this.#execute(run, reader, branch, agent, claim)),
+      ...target,
+      started: Promise.resolve().then(() => this.#execute(run, claim)),
       execution: undefined,
     };
     run.started.catch(() => {});
-    this.#runs.set(branchMapKey(reader.sessionId, branch), run);
+    this.#runs.set(keyOf(run), run);
     this.#timer ??= setInterval(() => this.#checkInBackground(), CHECK_INTERVAL).unref();
     return run.started;
   }
 
-  async #execute(
-    run: LiveRun,
-    reader: SessionReader,
-    branch: string,
-    agent: Agent,
-    claim: (work: BranchWork) => Promise<ClaimOrResult>,
-  ): Promise<StartedRun> {
-    const { leases } = this;
-    const cursors = this.#cursors;
+  async #execute(run: LiveRun, claim: (work: BranchWork) => Promise<ClaimOrResult>): Promise<StartedRun> {
+    const { agent, reader, branch } = run;
+    const { leases, cursors } = this;
     try {
       const claimed = await claim({ agent, reader, branch, leases, cursor: cursors.get(reader, branch) });
       if (!("claim" in claimed)) {
-        this.#remove(run, reader, branch);
+        this.#remove(run);
         return claimed;
       }
       if (this.#isClosed) {
@@ -124,35 +128,24 @@ export class LiveRuns implements OwnerRuns {
         this.checkOpen();
       }
       leases.hold();
-      const host = {
-        cursors,
-        leases,
-        emit: ({ sessionId }: SessionReader, name: string, event: RunEventBody) => this.#emit(sessionId, name, event),
-      };
-      const execution = new Execution(host, reader, branch, agent, claimed.claim);
+      const execution = new Execution(this, reader, branch, agent, claimed.claim);
       run.execution = execution;
-      execution.finished.then(
-        () => this.#end(run, reader, branch),
-        (error: unknown) => {
-          // The branch may still be held in the store. The lease stays, so that this does not count as a crash.
-          if (isMaybeHeld(error)) this.#remove(run, reader, branch);
-          else this.#end(run, reader, branch);
-        },
-      );
-      return { finished: execution.finished, execution };
+      const { finished } = execution;
+      const end = (error?: unknown): void => {
+        this.#remove(run);
+        // Otherwise the branch may still be held in the store. The lease stays, so that this does not count as a crash.
+        if (!isMaybeHeld(error)) leases.release();
+      };
+      finished.then(() => end(), end);
+      return { finished, execution };
     } catch (error) {
-      this.#remove(run, reader, branch);
+      this.#remove(run);
       throw error;
     }
   }
 
-  #end(run: LiveRun, reader: SessionReader, branch: string): void {
-    this.#remove(run, reader, branch);
-    this.leases.release();
-  }
-
-  #remove(run: LiveRun, { sessionId }: SessionReader, branch: string): void {
-    const key = branchMapKey(sessionId, branch);
+  #remove(run: LiveRun): void {
+    const key = keyOf(run);
     if (this.#runs.get(key) === run) this.#runs.delete(key);
     if (this.#runs.size > 0) return;
     clearInterval(this.#timer);
@@ -160,28 +153,24 @@ export class LiveRuns implements OwnerRuns {
   }
 
   /** Joins a run of this process. Throws if its agent or its input is another one. */
-  async join(
-    run: LiveRun,
-    agent: Agent,
-    session: string,
-    branch: string,
-    { input, key }: Pick<TurnRequest, "input" | "key">,
-  ): Promise<StartedRun> {
-    if (run.agent !== agent.name) {
+  async join(run: LiveRun, agent: Agent, { input, key }: Pick<TurnRequest, "input" | "key">): Promise<StartedRun> {
+    const { branch } = run;
+    const { sessionId } = run.reader;
+    if (run.agent.name !== agent.name) {
       throw new SavepointError(
         "AGENT_MISMATCH",
-        `Session ${JSON.stringify(session)} is being run by agent ${JSON.stringify(run.agent)}, not ${JSON.stringify(agent.name)}.`,
+        `Session ${JSON.stringify(sessionId)} is being run by agent ${JSON.stringify(run.agent.name)}, not ${JSON.stringify(agent.name)}.`,
       );
     }
     const started = await run.started;
     const current = run.execution?.run.input ?? (run.input === undefined ? undefined : hashText(run.input));
     const isSame = input === undefined || current === undefined || current === "" || current === hashText(input);
     if (!isSame || (key !== undefined && run.key !== undefined && key !== run.key)) {
-      throw inputMismatch(session, branch);
+      throw inputMismatch(sessionId, branch);
     }
     if (!("finished" in started)) return started;
     // Each caller gets a copy of the state.
-    const { registry } = this.#context;
+    const { registry } = this.context;
     const finished = started.finished.then((result) => {
       return { ...result, state: shadowToValue(valueToShadow(result.state, registry), registry) };
     });
@@ -194,20 +183,18 @@ export class LiveRuns implements OwnerRuns {
     void this.checkOwnership()
       .catch((error: unknown) => {
         const message = "the journals of the runs of this process could not be read";
-        this.#context.events.emit("backgroundFailure", { message, error });
+        this.context.events.emit("backgroundFailure", { message, error });
       })
       .finally(() => (this.#isChecking = false));
   }
 
   /** Stops the runs that were cancelled, or whose branch another process has claimed. One read for all runs. */
   async checkOwnership(): Promise<void> {
-    const running = [...this.#runs].flatMap(([key, { execution }]) => (execution ? [{ key, execution }] : []));
+    const running = [...this.#runs.values()].flatMap(({ reader, branch, execution }) =>
+      execution ? [{ key: journalKey(reader.sessionId, branch), execution }] : [],
+    );
     if (running.length === 0 || this.#isClosed) return;
-    const keys = running.map(({ key }) => {
-      const [session = "", branch = ""] = key.split("\t");
-      return journalKey(session, branch);
-    });
-    const records = await this.#context.store.get(keys);
+    const records = await this.context.store.get(running.map(({ key }) => key));
     for (const [index, { execution }] of running.entries()) {
       const record = records[index];
       // The next write reports a damaged record.
@@ -240,6 +227,10 @@ export class LiveRuns implements OwnerRuns {
 /** The key of a branch in a map of branches of all sessions. */
 export function branchMapKey(session: string, branch: string): string {
   return `${session}\t${branch}`;
+}
+
+function keyOf({ reader, branch }: RunTarget): string {
+  return branchMapKey(reader.sessionId, branch);
 }
 
 /** Returns whether a run has ended with an error after which its branch may still be held in the store. */

@@ -2,16 +2,21 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
-import { type Cursors, describeBranch, SessionReader } from "../../sessions/index.js";
+import { describeBranch, SessionReader } from "../../sessions/index.js";
 import {
+  ALL_OWNERS,
   ALL_QUEUE_ENTRIES,
   checkId,
+  decodeOwner,
   decodeQueueEntry,
+  ownedBy,
+  ownerKey,
   parseQueueEntryKey,
   queueEntryKey,
 } from "../../records/index.js";
-import type { RunEvent } from "../../events/index.js";
-import { scan } from "../../store/index.js";
+import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
+import { scan, type Store } from "../../store/index.js";
+import { unlessConflict } from "../../util/index.js";
 import { type Agent, type OpenRun, type OpenRunOptions, withLimits } from "../agent/index.js";
 import { recordAnswer, requestCancel, sendInput } from "../inbox/index.js";
 import {
@@ -34,12 +39,10 @@ import {
 } from "../starting/index.js";
 import { hashText } from "../journal/index.js";
 import { currentScope, type Execution } from "../engine/index.js";
-import { deleteExpiredOwners, type StoreAddress } from "../leases/index.js";
-import { endedError, FinishedOpenRun, LiveOpenRun, OpenAgent } from "../external/index.js";
+import { FinishedOpenRun, LiveOpenRun, OpenAgent } from "../external/index.js";
 import { releaseBranch } from "../claims/index.js";
 import type { RunResult } from "../status/index.js";
-import { createHandle, type RunHandle } from "./handle.js";
-import { isStoreFailure, LiveRuns, START_GRACE, type StartedRun } from "./live-runs.js";
+import { isStoreFailure, type LiveRuns, START_GRACE, type StartedRun } from "./live-runs.js";
 import { waitForChange } from "./watch.js";
 
 /** The agent of a new session that is opened without one. */
@@ -53,62 +56,40 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "BRANCH_NOT_FOUND",
 ]);
 
+/** A run of this process, returned by `sp.start()` and `sp.recover()`. */
+export interface RunHandle<State = unknown, Output = unknown> {
+  readonly session: string;
+  readonly branch: string;
+  /** Resolves when the run has ended or waits. Rejects with errors of Savepoint, such as `LEASE_LOST`. */
+  result(): Promise<RunResult<State, Output>>;
+  /** Cancels the run: it is halted with this reason. Resolves when it is. */
+  cancel(reason?: string): Promise<void>;
+  /** Adds a listener for events of the run. Returns the function that removes it. */
+  on<Type extends RunEventType>(type: Type, listener: (event: RunEventOf<Type>) => void): () => void;
+}
+
+/** Owner records of ended processes are kept for a day, in case a clock was wrong. In milliseconds. */
+const KEEP_OWNERS_FOR = 86_400_000;
+
 export class Runs {
+  readonly live: LiveRuns;
   readonly #context: Context;
-  readonly #cursors: Cursors;
-  readonly #live: LiveRuns;
 
-  /**
-   * @param lease the length of the leases, in milliseconds
-   * @param address how another thread can open the store; `undefined` if it cannot
-   * @param onEvent called with all events of these runs
-   */
-  constructor(
-    context: Context,
-    cursors: Cursors,
-    lease: number,
-    address: StoreAddress | undefined,
-    onEvent?: (event: RunEvent) => void,
-  ) {
-    this.#context = context;
-    this.#cursors = cursors;
-    this.#live = new LiveRuns(context, cursors, lease, address, (sessionId, branch, event) => {
-      onEvent?.({ ...event, sessionId, branch });
-      if (context.events.has("run")) context.events.emit("run", { ...event, sessionId, branch });
-    });
-  }
-
-  /** The number of runs, including those that are about to start. */
-  get size(): number {
-    return this.#live.size;
-  }
-
-  /** The owner id of their leases. */
-  get owner(): string {
-    return this.#live.leases.owner;
-  }
-
-  has(session: string, branch: string): boolean {
-    return this.#live.has(session, branch);
+  constructor(live: LiveRuns) {
+    this.live = live;
+    this.#context = live.context;
   }
 
   /** Runs a session, and resolves with its result. */
   async run(agent: Agent, options: RunOptions): Promise<RunResult> {
-    const request = parseRunOptions(options, this.#context.registry);
-    const limited = withLimits(checkAgent(agent), options.limits);
-    const unlisten = this.#listen(request);
-    try {
-      return await this.#finish(limited, request, await this.#start(limited, request));
-    } finally {
-      unlisten();
-    }
+    return (await this.start(agent, options)).result();
   }
 
   /** Runs a session, and resolves with a handle when its branch is claimed. */
   async start(agent: Agent, options: RunOptions): Promise<RunHandle> {
     const request = parseRunOptions(options, this.#context.registry);
     const limited = withLimits(checkAgent(agent), options.limits);
-    const unlisten = this.#listen(request);
+    const unlisten = request.onEvent ? this.#listen(request, request.onEvent) : () => {};
     try {
       const started = await this.#start(limited, request);
       return this.#handle(request, this.#finish(limited, request, started).finally(unlisten));
@@ -122,14 +103,14 @@ export class Runs {
   async open(options: OpenRunOptions): Promise<OpenRun> {
     const request = parseOpenRunOptions(options, this.#context.registry);
     const { session, branch } = request;
-    this.#live.checkOpen();
+    this.live.checkOpen();
     const reader = this.#reader(session);
     const owner = request.agent ?? (await reader.heads(branch)).session?.record.agent ?? DEFAULT_AGENT;
-    if (this.#live.has(session, branch)) throw alreadyOpen(session, branch);
+    if (this.live.has(session, branch)) throw alreadyOpen(session, branch);
     const agent = new OpenAgent(owner, request.initial);
     let finished: FinishedOpenRun | undefined;
-    const live = { input: undefined, key: request.key };
-    const started = await this.#live.start(reader, branch, agent.agent, live, async (work) => {
+    const target = { reader, branch, agent: agent.agent, input: undefined, key: request.key };
+    const started = await this.live.start(target, async (work) => {
       const opened = await claimOpenTurn(work, request);
       if ("claim" in opened) return opened;
       finished = await FinishedOpenRun.read(reader, branch, opened.number, opened.finished);
@@ -137,11 +118,7 @@ export class Runs {
     });
     if (finished) return finished;
     if (!("finished" in started)) throw sessionToStartNotFound(session);
-    // The run may end before its step is called.
-    const ended = started.finished.then((result) => {
-      throw endedError(result);
-    });
-    return new LiveOpenRun(await Promise.race([agent.stepStarted, ended]), started.execution);
+    return LiveOpenRun.create(agent, started.execution);
   }
 
   /** Recovers all runs of these agents that are interrupted or ready, and returns their handles. */
@@ -160,7 +137,7 @@ export class Runs {
       const { agent: name, readyAt, external } = decodeQueueEntry(record.value);
       const agent = byName.get(name);
       const isReady = readyAt !== null && readyAt <= now;
-      if (!agent || external || !isReady || this.#live.has(session, branch)) continue;
+      if (!agent || external || !isReady || this.live.has(session, branch)) continue;
       const handle = await this.#recoverOne(agent, toResumeRequest(session, branch, options));
       if (handle) handles.push(handle);
     }
@@ -217,11 +194,8 @@ export class Runs {
   }
 
   /** Enqueues a new session for a worker. */
-  async enqueue(agent: string, { session, input, runAt, priority }: EnqueueOptions): Promise<boolean> {
-    const reader = this.#reader(session);
-    const encoded = encodeInput(input, this.#context.registry);
-    const request = { agent: checkId(agent, "name of an agent"), input: encoded, runAt, priority };
-    return enqueue(reader, this.#cursors.numbers, request);
+  async enqueue(agent: string, options: EnqueueOptions): Promise<boolean> {
+    return enqueue(this.#reader(options.session), this.live.cursors.numbers, agent, options);
   }
 
   /** Queues an input for a session. */
@@ -240,15 +214,15 @@ export class Runs {
   /** Cancels a run, in whatever process it is. @returns `false` if there was nothing to cancel */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
     const branch = parseBranchName(options.branch);
-    const live = this.#live.get(session, branch);
+    const live = this.live.get(session, branch);
     if (live) await Promise.race([live.started.catch(() => {}), sleep(START_GRACE, undefined, { ref: false })]);
     if (await live?.execution?.cancel(reason)) return true;
     const reader = this.#reader(session);
     const outcome = await requestCancel(reader, branch, reason, () => this.#selfFor(session, branch));
     // The run may have started in this process since.
-    const execution = this.#live.get(session, branch)?.execution;
+    const execution = this.live.get(session, branch)?.execution;
     if (outcome === "requested" && execution) {
-      await this.#live.checkOwnership();
+      await this.live.checkOwnership();
       await execution.finished.catch(() => {});
     }
     return outcome !== "over";
@@ -259,30 +233,21 @@ export class Runs {
     await releaseBranch(reader, branch, { self: () => this.#selfFor(reader.sessionId, branch) });
   }
 
-  /** Stops all runs, so that other processes can resume them at once. */
-  async close(): Promise<void> {
-    await this.#live.close();
-  }
-
-  /** Lets all runs finish their current step, and releases them. After the grace period they are released as they are. */
-  async drain(grace: number): Promise<void> {
-    await this.#live.drain(grace);
-  }
-
   /** The owner id with which a branch is released; `undefined` if it still runs here. */
   #selfFor(session: string, branch: string): string | undefined {
-    return this.#live.has(session, branch) ? undefined : this.owner;
+    return this.live.has(session, branch) ? undefined : this.live.owner;
   }
 
   /** Joins the run of a branch, or starts one. */
   async #start(agent: Agent, request: RunRequest): Promise<StartedRun> {
-    this.#live.checkOpen();
-    const { session, branch } = request;
+    this.live.checkOpen();
+    const { session, branch, input, key } = request;
     const scope = currentScope.getStore();
     if (scope?.session === session && scope.branch === branch) throw recursiveRun(session, branch);
-    const live = this.#live.get(session, branch);
-    if (live) return this.#live.join(live, agent, session, branch, request);
-    return this.#live.start(this.#reader(session), branch, agent, request, (work) => claimRun(work, request));
+    const live = this.live.get(session, branch);
+    if (live) return this.live.join(live, agent, request);
+    const target = { reader: this.#reader(session), branch, agent, input, key };
+    return this.live.start(target, (work) => claimRun(work, request));
   }
 
   /** Waits for the result: until earlier inputs are completed and, if requested, until the run does not wait any more. */
@@ -296,23 +261,34 @@ export class Runs {
       const isEarlierInput = "finished" in started && !isTurnOf(started.execution, request);
       if (isEarlierInput && result.status === "completed") continue;
       if (!request.wait || result.status !== "waiting") return result;
-      await waitForChange(this.#context, this.#reader(session), branch, result.wakeAt, () => this.#live.checkOpen());
+      await waitForChange(this.#reader(session), branch, result.wakeAt, () => this.live.checkOpen());
     }
   }
 
-  /** Calls the listener of a request with the events of its run. Returns the function that ends that. */
-  #listen({ session, branch, onEvent }: RunRequest): () => void {
-    if (!onEvent) return () => {};
+  /** Calls a listener with the events of the run of a branch. Returns the function that ends that. */
+  #listen({ session, branch }: RunRequest, listener: (event: RunEvent) => void): () => void {
     return this.#context.events.on("run", (event) => {
-      if (event.sessionId === session && event.branch === branch) onEvent(event);
+      if (event.sessionId === session && event.branch === branch) listener(event);
     });
   }
 
-  #handle({ session, branch }: RunRequest, finished: Promise<RunResult>): RunHandle {
-    return createHandle(session, branch, finished, {
-      cancel: (reason) => this.cancel(session, reason, { branch }),
-      listen: (listener: (event: RunEvent) => void) => this.#context.events.on("run", listener),
-    });
+  #handle(request: RunRequest, finished: Promise<RunResult>): RunHandle {
+    const { session, branch } = request;
+    // A caller that does not request the result must not get an unhandled rejection.
+    finished.catch(() => {});
+    return {
+      session,
+      branch,
+      result: () => finished,
+      cancel: async (reason) => {
+        await this.cancel(session, reason, { branch });
+        await finished.catch(() => {});
+      },
+      on: (type, listener) =>
+        this.#listen(request, (event) => {
+          if (event.type === type) listener(event as Parameters<typeof listener>[0]);
+        }),
+    };
   }
 
   #reader(session: string): SessionReader {
@@ -325,6 +301,17 @@ function isTurnOf(execution: Execution, { input, key }: RunRequest): boolean {
   if (input === undefined || !execution.agent.definition.receive) return true;
   if (key !== undefined) return execution.run.key === key;
   return execution.run.input === "" || execution.run.input === hashText(input);
+}
+
+/** Deletes the records of owners that ended long ago and hold no branch. By those that do, their branches are found. */
+async function deleteExpiredOwners(store: Store, now: number): Promise<void> {
+  for await (const record of scan(store, ALL_OWNERS)) {
+    const { key } = record;
+    if (!("value" in record) || decodeOwner(record.value).until > now - KEEP_OWNERS_FOR) continue;
+    const [held] = await store.list(ownedBy(key.slice(ownerKey("").length)), { limit: 1 });
+    // In a conflict the owner is alive after all, or another process has deleted the record.
+    if (!held) await unlessConflict(store.commit({ checks: [{ key, value: record.value }], deletes: [key] }));
+  }
 }
 
 function alreadyOpen(session: string, branch: string): SavepointError {

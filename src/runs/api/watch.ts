@@ -1,7 +1,6 @@
 /** Watching a session from any process, by polling the store: often while it changes, less often while it does not. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CheckpointInfo, decodeJournal, decodeRun, journalKey, runKey } from "../../records/index.js";
-import type { Context } from "../../context.js";
 import type { RunEventBody } from "../../events/index.js";
 import { readBranchStatuses } from "../status/index.js";
 import { sessionDeleted, type SessionReader } from "../../sessions/index.js";
@@ -126,12 +125,12 @@ async function effectsSince(
 
 /** Resolves when a waiting run may be resumable. Throws `SESSION_DELETED` if its session was deleted. */
 export async function waitForChange(
-  context: Context,
   reader: SessionReader,
   branch: string,
   wakeAt: number | undefined,
   checkOpen: () => void,
 ): Promise<void> {
+  const { context } = reader;
   for (;;) {
     checkOpen();
     const [record] = await context.store.get([runKey(reader.sessionId, branch)]);

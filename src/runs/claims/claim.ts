@@ -2,8 +2,13 @@
  * Claiming a branch: the right to write it. One commit checks all records that were read, raises the epoch and writes the
  * owner, so of two processes that claim a branch at once, one is refused and reads it again.
  */
-import { isSavepointError } from "../../errors.js";
-import { type BranchCursor, buildCommit, type Heads, type SessionReader } from "../../sessions/index.js";
+import {
+  type BranchCursor,
+  buildCommit,
+  type CommitParts,
+  type Heads,
+  type SessionReader,
+} from "../../sessions/index.js";
 import {
   changeQueueEntry,
   type CheckpointRow,
@@ -60,6 +65,10 @@ export interface Claim {
   readonly boundary: CheckpointRow;
 }
 
+export interface ClaimedBranch {
+  readonly claim: Claim;
+}
+
 /** The largest number of lost owners in a queue entry. */
 const MAX_LOST_OWNERS = 100;
 
@@ -96,35 +105,53 @@ export function buildClaimEntry({ agent, reader, leases }: BranchWork, snapshot:
   };
 }
 
-/** The record of a run that the caller claims: running, without questions and errors. */
+/** The record of a run that has no result, no questions and no error yet. */
+export function newRunRecord(fields: Omit<RunRecord, "reason" | "head" | "questions" | "wakeAt" | "code">): RunRecord {
+  return { ...fields, reason: undefined, head: undefined, questions: [], wakeAt: undefined, code: undefined };
+}
+
+/** The record of a run that the caller claims. */
 export function buildRunningRecord(
   { agent, leases }: BranchWork,
   { run, now }: RunSnapshot,
   { number, turn, input, key }: Pick<RunRecord, "number" | "turn" | "input" | "key">,
 ): RunRecord {
-  return {
-    number,
-    agent: agent.name,
-    owner: leases.owner,
-    turn,
-    input,
-    key,
-    status: "running",
-    reason: undefined,
-    head: undefined,
-    questions: [],
-    wakeAt: undefined,
-    startedAt: run?.startedAt ?? now,
-    code: undefined,
-  };
+  const { owner } = leases;
+  const startedAt = run?.startedAt ?? now;
+  return newRunRecord({ number, agent: agent.name, owner, turn, input, key, status: "running", startedAt });
 }
 
-/** Claims a branch that has a head, to resume its work; `undefined` if the branch has changed since the snapshot. */
+/**
+ * The parts of the commit of a claim, besides the checks: the records of the claim, and the turn of a key.
+ *
+ * @param key of the input with which a turn starts; `undefined` if there is none
+ */
+export function buildClaimParts(
+  { reader, branch }: BranchWork,
+  snapshot: RunSnapshot,
+  { run, journal, queueEntry }: Pick<Claim, "run" | "journal" | "queueEntry">,
+  lease: Awaited<ReturnType<Leases["prepareClaim"]>>,
+  key: string | undefined,
+): Required<Pick<CommitParts, "puts" | "deletes" | "wakes">> {
+  const { sessionId, context } = reader;
+  const entryChange = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queueEntry);
+  const turn = { key: turnKey(sessionId, branch, key ?? ""), value: JSON.stringify([run.number, run.turn]) };
+  const puts = [
+    { key: runKey(sessionId, branch), value: encodeRun(run, context.registry) },
+    { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
+    ...entryChange.puts,
+    ...lease.puts,
+    ...(key === undefined ? [] : [turn]),
+  ];
+  return { puts, deletes: entryChange.deletes, wakes: lease.wakes };
+}
+
+/** Claims a branch that has a head, to resume its work. Throws `CONFLICT` if the branch has changed since the snapshot. */
 export async function claimBranch(
   work: BranchWork,
   snapshot: RunSnapshot,
   request: TurnRequest,
-): Promise<Claim | undefined> {
+): Promise<ClaimedBranch> {
   const { reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
   const session = snapshot.heads.session as NonNullable<Heads["session"]>;
@@ -143,7 +170,6 @@ export async function claimBranch(
     key: snapshot.run?.key ?? request.key,
   });
   const queueEntry = buildClaimEntry(work, snapshot);
-  const entryChange = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queueEntry);
   const { tape, first, frames, blobs } = point.items;
   const lease = await leases.prepareClaim();
   const preparedAt = currentMoment(context);
@@ -156,29 +182,15 @@ export async function claimBranch(
     rows: [],
     extension: {
       ...parts,
-      puts: [
-        { key: runKey(sessionId, branch), value: encodeRun(run, context.registry) },
-        { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        ...entryChange.puts,
-        ...lease.puts,
-        ...(snapshot.run === undefined && request.key !== undefined
-          ? [{ key: turnKey(sessionId, branch, request.key), value: JSON.stringify([number, run.turn]) }]
-          : []),
-      ],
-      ...(entryChange.deletes.length > 0 && { deletes: entryChange.deletes }),
-      ...(lease.wakes && { wakes: lease.wakes }),
+      ...buildClaimParts(work, snapshot, { run, journal, queueEntry }, lease, snapshot.run ? undefined : request.key),
       items: frames.length > 0 ? [{ tape: tapeName(number, tape), first, items: frames }] : [],
       blobs,
     },
   });
-  try {
-    await cursor.exclusive(async () => {
-      await context.store.commit(built.commit);
-      cursor.adoptCommit(built);
-    });
-  } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return undefined;
-    throw error;
-  }
-  return { number, preparedAt, createdAt, tape: built.branch.record.tape, run, journal, queueEntry, boundary };
+  await cursor.exclusive(async () => {
+    await context.store.commit(built.commit);
+    cursor.adoptCommit(built);
+  });
+  const { tape: branchTape } = built.branch.record;
+  return { claim: { number, preparedAt, createdAt, tape: branchTape, run, journal, queueEntry, boundary } };
 }

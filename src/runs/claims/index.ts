@@ -5,9 +5,12 @@
 export {
   type BranchWork,
   buildClaimEntry,
+  buildClaimParts,
   buildRunningRecord,
   type Claim,
   claimBranch,
+  type ClaimedBranch,
+  newRunRecord,
   type TurnRequest,
 } from "./claim.js";
 export { checkClaimable } from "./claimable.js";

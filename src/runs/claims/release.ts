@@ -93,8 +93,8 @@ export async function releaseBranch(
       extension: {
         ...parts,
         puts: [...puts, ...entryChange.puts],
-        ...(entryChange.deletes.length > 0 && { deletes: entryChange.deletes }),
-        ...(scheduled && { wakes: [scheduled.agent] }),
+        deletes: entryChange.deletes,
+        wakes: scheduled ? [scheduled.agent] : [],
       },
     });
     await context.store.commit(built.commit);

@@ -18,7 +18,7 @@ interface AttemptHost {
   /** Describes the effect for error messages. */
   describe(): string;
   onRetry(attempt: number, error: unknown, delay: number): void;
-  /** Called with the parts of a streamed reply. Without it, a stream is a value like any other. */
+  /** Called with the parts of a streamed reply, and by the function itself. Without it, a stream is a value like any other. */
   readonly onPart: ((part: unknown) => void) | undefined;
 }
 
@@ -52,8 +52,17 @@ async function runOnce(
   host: AttemptHost,
 ): Promise<unknown> {
   const work = async (signal: AbortSignal): Promise<unknown> => {
-    const value = await run(new AttemptContext(key, attempt, signal));
-    return host.onPart && isStream(value) ? join(value, host.onPart) : value;
+    const { onPart } = host;
+    const value = await run({
+      // Computed only when it is read.
+      get idempotencyKey() {
+        return key();
+      },
+      signal,
+      attempt,
+      ...(onPart && { emit: onPart }),
+    });
+    return onPart && isStream(value) ? join(value, onPart) : value;
   };
   if (timeout === undefined) return work(host.signal);
   const limit = new AbortController();
@@ -72,23 +81,6 @@ async function runOnce(
     return await Promise.race([work(AbortSignal.any([host.signal, limit.signal])), expired]);
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** Computes the idempotency key only when it is read. */
-class AttemptContext implements EffectContext {
-  readonly #key: () => string;
-
-  constructor(
-    key: () => string,
-    readonly attempt: number,
-    readonly signal: AbortSignal,
-  ) {
-    this.#key = key;
-  }
-
-  get idempotencyKey(): string {
-    return this.#key();
   }
 }
 

@@ -1,4 +1,5 @@
 /** Executes the effects of a step that have no recorded result, and applies their policy if their outcome is unknown. */
+import { invalidArgument } from "../../util/index.js";
 import { SavepointError } from "../../errors.js";
 import type { EffectContext, Verdict } from "../agent/index.js";
 import { describeCall, describeThrown, type EffectUsage, recordError, settleValue } from "../journal/index.js";
@@ -100,7 +101,7 @@ export class EffectRunner {
     const verdict = attempted && "value" in attempted ? (attempted.value as Verdict | undefined) : undefined;
     if (typeof verdict?.happened === "boolean") return verdict;
     const expected = "verify() must return { happened: true, result } or { happened: false }.";
-    const invalid = new SavepointError("INVALID_ARGUMENT", `${JSON.stringify(started.name)}: ${expected}`);
+    const invalid = invalidArgument(`${JSON.stringify(started.name)}: ${expected}`);
     this.#owner.fail(attempted && "error" in attempted ? attempted.error : invalid);
     return undefined;
   }
@@ -110,8 +111,7 @@ export class EffectRunner {
     if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, attempted };
     try {
       const value = settleValue(attempted.value, this.#host.context.registry);
-      const usage = this.#usageOf(attempted.value, settings);
-      return { outcome: { value }, attempted, ...(usage && { usage }) };
+      return { outcome: { value }, attempted, usage: this.#usageOf(attempted.value, settings) };
     } catch (error) {
       // The effect has happened, so it must have a recorded outcome.
       const message = `The result of ${this.#describe(effect)} cannot be stored, and this error is recorded in its place. ${(error as Error).message}`;

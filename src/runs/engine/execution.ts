@@ -6,13 +6,14 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import type { BranchCursor, Cursors, SessionReader } from "../../sessions/index.js";
-import type { CheckpointStatus, JournalRecord, RunRecord, Usage } from "../../records/index.js";
+import { type BranchCursor, type Cursors, loadShadow, type SessionReader } from "../../sessions/index.js";
+import type { CheckpointRow, CheckpointStatus, JournalRecord, RunRecord, Usage } from "../../records/index.js";
 import type { RunEventBody } from "../../events/index.js";
+import { shadowToValue } from "../../state/index.js";
 import { type Agent, type AgentSpec, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
 import { migrateAgentState } from "../starting/index.js";
 import { cancelledRun, type Claim, type Release, releaseBranch } from "../claims/index.js";
-import { CancelledError, Journal, type JournalOperation, toReason } from "../journal/index.js";
+import { CancelledError, Journal, type JournalOperation, leaseLost, readEntries, toReason } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
 import { type RunResult, toResult } from "../status/index.js";
 import {
@@ -27,7 +28,6 @@ import {
 import { RunSaver } from "./run-saver.js";
 import { RunStop } from "./run-stop.js";
 import { Step } from "./step.js";
-import { readStepInput } from "./step-input.js";
 import { StepRun } from "./step-run.js";
 import { currentScope } from "./step-scope.js";
 import type { StepHost } from "./step-types.js";
@@ -41,7 +41,7 @@ const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_
 export interface ExecutionHost {
   readonly cursors: Cursors;
   readonly leases: Leases;
-  emit(reader: SessionReader, branch: string, event: RunEventBody): void;
+  emit(sessionId: string, branch: string, event: RunEventBody): void;
 }
 
 export class Execution {
@@ -85,7 +85,9 @@ export class Execution {
       onFailure: (error) => this.#requestStop(error),
     });
     this.#saver = new RunSaver(reader, branch, agent, claim, this.#journal, this.#cursor);
-    this.finished = this.#execute().finally(() => host.cursors.enforceBudget(this.#cursor));
+    this.finished = this.#runSteps()
+      .catch((error: Error) => this.#fail(error))
+      .finally(() => host.cursors.enforceBudget(this.#cursor));
   }
 
   get run(): RunRecord {
@@ -127,7 +129,7 @@ export class Execution {
   }
 
   #emit(event: RunEventBody): void {
-    this.#host.emit(this.#reader, this.branch, event);
+    this.#host.emit(this.#reader.sessionId, this.branch, event);
   }
 
   #closedError(): SavepointError {
@@ -138,14 +140,6 @@ export class Execution {
   #requestStop(error: Error): void {
     this.#stop.request(error);
     this.#step?.stop(error);
-  }
-
-  async #execute(): Promise<RunResult> {
-    try {
-      return await this.#runSteps();
-    } catch (error) {
-      return await this.#fail(error as Error);
-    }
   }
 
   async #runSteps(): Promise<RunResult> {
@@ -188,7 +182,7 @@ export class Execution {
       const steps = this.#steps + step.stepsDone + 1;
       // A model that waits between its replies is not in a loop.
       if (step.hasWaited) this.#detector?.reset();
-      const { pendingTrigger } = step;
+      const { pendingTrigger } = step.results;
       if (end.completion) {
         return await this.#endWith(completed(end.completion, pendingTrigger ?? "end", step.usage, steps));
       }
@@ -223,8 +217,20 @@ export class Execution {
 
   /** Loads the state at the start of the current step, and the entries of its journal. */
   async #load(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
+    const { number } = this.#claim;
+    const { tape, first, count, loop } = this.#journal.record;
+    const reader = this.#reader;
     try {
-      return await this.#read();
+      const row = await this.#readBoundary();
+      const shadow = await loadShadow(reader, number, row);
+      const state = shadowToValue(shadow, reader.context.registry);
+      const { entries, results } = await readEntries(reader, number, { tape, start: first, count });
+      // The next save is compared with this state.
+      this.#cursor.keepShadow(row, shadow);
+      this.#saver.clearResults();
+      this.#saver.addResults(results);
+      this.#detector?.load(loop);
+      return { state: await migrateAgentState(this.agent, reader.sessionId, state, row.version), entries };
     } catch (error) {
       // Missing data may have been deleted with its session: then that is the error to report.
       await this.#journal.refresh();
@@ -232,19 +238,15 @@ export class Execution {
     }
   }
 
-  async #read(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
-    const { row, shadow, state, entries, results } = await readStepInput(
-      this.#reader,
-      this.branch,
-      this.#claim,
-      this.#journal.record,
-    );
-    // The next save is compared with this state.
-    this.#cursor.keepShadow(row, shadow);
-    this.#saver.clearResults();
-    this.#saver.addResults(results);
-    this.#detector?.load(this.#journal.record.loop);
-    return { state: await migrateAgentState(this.agent, this.#reader.sessionId, state, row.version), entries };
+  /** Reads the checkpoint at which the current step started. Throws `LEASE_LOST` if it is missing. */
+  async #readBoundary(): Promise<CheckpointRow> {
+    const { boundary, number } = this.#claim;
+    const seq = this.#journal.record.boundary;
+    if (boundary.seq === seq) return boundary;
+    const head = (await this.#reader.heads(this.branch)).branch?.record.head;
+    const row = head?.seq === seq ? head : await this.#reader.row(number, seq);
+    if (!row || "unreadable" in row) throw leaseLost(this.#reader.sessionId, this.branch);
+    return row;
   }
 
   #overLimit(usage: Required<Usage>): string | undefined {

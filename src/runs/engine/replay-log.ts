@@ -3,7 +3,6 @@
  * recorded order.
  */
 import { createHash } from "node:crypto";
-import type { ClassRegistry } from "../../state/index.js";
 import {
   type EffectCall,
   type EffectMatcher,
@@ -14,30 +13,15 @@ import {
   RecordedEffects,
 } from "../journal/index.js";
 import { Deliveries, type DeliveryListener } from "./deliveries.js";
+import type { StartedEffect, StepHost } from "./step-types.js";
 
 /** An effect that the step starts: its number, and its records; or the different effect that was recorded in its place. */
-export type ReplayMatch =
-  | {
-      readonly index: number;
-      readonly recorded: RecordedEffect | undefined;
-      /** The record of the same tool call, from before the step was restarted. */
-      readonly kept: RecordedEffect | undefined;
-      /** Computes the idempotency key. */
-      readonly key: () => string;
-    }
-  | { readonly differs: RecordedEffect };
-
-export interface ReplayOptions {
-  /** Whether an external loop executes the step. It may request its results in any order. */
-  readonly isOpen: boolean;
-  /** A string that is different for each step of each session. */
-  readonly keySeed: string;
-  readonly registry: ClassRegistry;
-}
+export type ReplayMatch = Omit<StartedEffect, "started"> | { readonly differs: RecordedEffect };
 
 export class ReplayLog {
   /** Delivers the results to the step. */
   readonly deliveries: Deliveries;
+  /** Whether an external loop executes the step. It may request its results in any order. */
   readonly #isOpen: boolean;
   readonly #keySeed: string;
   readonly #recorded: RecordedEffects;
@@ -46,15 +30,12 @@ export class ReplayLog {
   /** How often each tool call id was used. */
   readonly #calls = new Map<string, number>();
 
-  constructor(
-    entries: readonly JournalOperation[],
-    { isOpen, keySeed, registry }: ReplayOptions,
-    listener: DeliveryListener,
-  ) {
+  constructor(entries: readonly JournalOperation[], host: StepHost, listener: DeliveryListener) {
+    const isOpen = host.definition.open;
     this.#isOpen = isOpen;
-    this.#keySeed = keySeed;
+    this.#keySeed = host.keySeed;
     this.#recorded = new RecordedEffects(entries);
-    this.#matcher = new (isOpen ? IdentityMatcher : OrderMatcher)(this.#recorded, registry);
+    this.#matcher = new (isOpen ? IdentityMatcher : OrderMatcher)(this.#recorded, host.context.registry);
     this.deliveries = new Deliveries(isOpen ? [] : this.#recorded.ordered, listener);
   }
 

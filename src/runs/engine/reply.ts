@@ -19,15 +19,15 @@ export function usageOfReply(reply: unknown): EffectUsage | undefined {
   const parts = PARTS.map((names) => names.map((name) => amount(usage[name]))).find((counts) =>
     counts.some((count) => count !== undefined),
   );
-  const tokens = total ?? parts?.reduce<number>((sum, count) => sum + (count ?? 0), 0);
-  const cost = amount(usage["cost"]);
-  if (tokens === undefined && cost === undefined) return undefined;
-  return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };
+  return toUsage(total ?? parts?.reduce<number>((sum, count) => sum + (count ?? 0), 0), amount(usage["cost"]));
 }
 
 /** Validates the usage that a function of the caller has returned. Values that are not finite numbers are ignored. */
 export function parseUsage(usage: Usage | undefined): EffectUsage | undefined {
-  const [tokens, cost] = [countable(usage?.tokens), countable(usage?.cost)];
+  return toUsage(countable(usage?.tokens), countable(usage?.cost));
+}
+
+function toUsage(tokens: number | undefined, cost: number | undefined): EffectUsage | undefined {
   if (tokens === undefined && cost === undefined) return undefined;
   return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };
 }

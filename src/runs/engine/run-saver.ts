@@ -216,7 +216,6 @@ export class RunSaver {
     const { sessionId } = this.#reader;
     const { tape, first, boundary } = this.#journal.record;
     const puts = [...(write.parts.puts ?? [])];
-    const checks = [...(write.parts.checks ?? [])];
     const deletes: string[] = [];
     const wakes: string[] = [];
     if (checkpoint.run) {
@@ -232,14 +231,13 @@ export class RunSaver {
       deletes.push(...change.deletes);
       if (at === 0) wakes.push(this.#agent.name);
     }
-    checks.push(...(inbox?.checks ?? []));
     const count = checkpoint.shown ? write.countAfter(checkpoint.entries) : 0;
     return {
       ...write.parts,
-      checks,
+      checks: [...(write.parts.checks ?? []), ...(inbox?.checks ?? [])],
       puts,
-      ...(deletes.length > 0 && { deletes }),
-      ...(wakes.length > 0 && { wakes }),
+      deletes,
+      wakes,
       run: {
         boundary,
         journal: count > 0 ? { tape, start: first, count } : undefined,

@@ -3,13 +3,12 @@ import { SavepointError } from "../../errors.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { Question } from "../../records/index.js";
 import { type ClassRegistry, shadowToValue } from "../../state/index.js";
+import { invalidArgument } from "../../util/index.js";
 import { describeCall, type EffectCall, type EffectStart, type RecordedEffect } from "../journal/index.js";
+import type { StartedEffect, StepHost } from "./step-types.js";
 
 /** The question whether an interrupted tool call happened. */
-export function unknownOutcomeQuestion(
-  { index, started }: { readonly index: number; readonly started: EffectStart },
-  registry: ClassRegistry,
-): Question {
+export function unknownOutcomeQuestion({ index, started }: StartedEffect, registry: ClassRegistry): Question {
   const { name, at, callId = "", args } = started;
   const callArguments = args === undefined ? undefined : shadowToValue(args, registry);
   const call: ToolCall = { id: callId, name, ...(callArguments !== undefined && { arguments: callArguments }) };
@@ -25,10 +24,15 @@ export function outcomeUnknown({ name }: EffectStart): SavepointError {
   );
 }
 
+/** The error of a synchronous effect that is started after the end of its step. */
+export function calledAfterEnd({ kind, name }: EffectCall): SavepointError {
+  const what = kind === "effect" ? `remember(${JSON.stringify(name)})` : `run.${kind}()`;
+  return new SavepointError("CLOSED", `${what} was called after the ${kind === "effect" ? "run" : "step"} had ended.`);
+}
+
 /** The error of an effect that is started inside another one. */
 export function nestedEffect({ kind }: EffectCall, outer: string): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
+  return invalidArgument(
     `run.${kind}() was called inside the function of ${JSON.stringify(outer)}. An effect is recorded as one entry and cannot contain others: call run.${kind}() before or after it, in the step itself.`,
   );
 }
@@ -37,20 +41,16 @@ export function nestedEffect({ kind }: EffectCall, outer: string): SavepointErro
  * The error of a step that does not repeat its recorded effects.
  *
  * @param called the effect that the step started instead; `undefined` if it did not start one
- * @param isOpen whether an external loop executes the step
  */
 export function nondeterminism(
-  sessionId: string,
-  step: number,
+  { session: sessionId, step, definition, context: { registry } }: StepHost,
   recorded: RecordedEffect,
   called: EffectCall | undefined,
-  registry: ClassRegistry,
-  isOpen: boolean,
 ): SavepointError<"NONDETERMINISM"> {
   const before = describeCall(recorded.started, registry);
   const isSame = called && describeCall(called, registry) === before;
   const now = isSame ? `${before} with another input` : called ? describeCall(called, registry) : "missing";
-  const advice = isOpen
+  const advice = definition.open
     ? "Open the turn with the loop that started it, or abandon it with { abandon: true }."
     : "Run it with the code that started it, or with { restartStep: true }, which restarts the step and keeps the results of its tools.";
   return new SavepointError(

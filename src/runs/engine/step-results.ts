@@ -3,20 +3,16 @@ import type { Usage } from "../../records/index.js";
 import type { EffectKind, LoopVerdict } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
 import { shouldCheckpoint } from "../agent/index.js";
-import { type EffectOutcome, type EffectUsage, isError, reviveError, stackOf } from "../journal/index.js";
+import { isError, reviveError, stackOf } from "../journal/index.js";
 import type { AttemptResult } from "./attempt.js";
 import { addUsage, textOfReply } from "./reply.js";
-import type { StartedEffect, StepHost } from "./step-types.js";
+import type { EffectEnd, StartedEffect, StepHost } from "./step-types.js";
 
 const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
 
 /** An outcome that is delivered to the step. */
-export interface DeliveredOutcome {
+export interface DeliveredOutcome extends EffectEnd {
   readonly effect: Pick<StartedEffect, "index" | "started">;
-  readonly outcome: EffectOutcome;
-  readonly usage: EffectUsage | undefined;
-  /** The original value or error, if the effect was executed in this attempt. */
-  readonly attempted: AttemptResult | undefined;
 }
 
 export class StepResults {

@@ -1,11 +1,10 @@
 /** The `run` argument of a step function: validates its calls, and passes them to the step. */
 import { randomUUID } from "node:crypto";
-import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { LoopVerdict } from "../../events/index.js";
 import { valueToShadow, type Shadow } from "../../state/index.js";
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, invalidArgument, toMilliseconds } from "../../util/index.js";
 import {
   type AskOptions,
   Completion,
@@ -22,7 +21,7 @@ import {
 import { type EffectUsage, encodeNamed, hashValue, toReason } from "../journal/index.js";
 import { usageOfReply } from "./reply.js";
 import type { Step } from "./step.js";
-import type { EffectSettings, StepHost } from "./step-types.js";
+import type { EffectBody, EffectSettings, StepHost } from "./step-types.js";
 
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
 /**
@@ -65,7 +64,7 @@ export class StepRun implements Run {
   }
 
   get loop(): LoopVerdict {
-    return this.#step.loop;
+    return this.#step.results.loop;
   }
 
   get state(): unknown {
@@ -90,31 +89,23 @@ export class StepRun implements Run {
       const { name = "llm", input, usage, retry = {} } = options;
       const { registry } = this.#host.context;
       const args = input === undefined ? {} : { args: hashValue(input, registry) };
-      const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
       const settings: EffectSettings = {
         ...parseEffectOptions(options, "retry"),
         retry,
         usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
-        emit,
+        emit: (delta) => this.#step.emitDelta(name, delta),
       };
-      const body = (context: EffectContext): unknown => call(withEmit(context, emit));
+      // With `emit` in its settings, an effect gets a context that has it too.
+      const body = call as EffectBody;
       return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
     });
   }
 
+  /** Executes a tool. Only an external loop may pass `stopped`. */
   tool<Result>(
     call: ToolCall,
     run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#tool(call, run, options, undefined);
-  }
-
-  #tool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>>,
-    stopped: AbortSignal | undefined,
+    { stopped, ...options }: OpenToolOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
     return this.#try(() => {
       const { id, name } = checkCall(call);
@@ -137,17 +128,8 @@ export class StepRun implements Run {
     });
   }
 
-  /** Executes a tool that an external loop may stop itself. */
-  openTool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    { stopped, ...options }: OpenToolOptions<Awaited<Result>>,
-  ): Promise<Awaited<Result>> {
-    return this.#tool(call, run, options, stopped);
-  }
-
   remember<Value>(name: string, make: () => Value): Value {
-    return this.#step.remember(String(name), make) as Value;
+    return this.#step.immediate({ kind: "effect", name: String(name) }, make);
   }
 
   async stepDone(trigger: string): Promise<void> {
@@ -171,28 +153,28 @@ export class StepRun implements Run {
   }
 
   now(): number {
-    return this.#step.immediate("now", () => this.#host.context.now());
+    return this.#step.immediate({ kind: "now", name: "now" }, () => this.#host.context.now());
   }
 
   random(): number {
-    return this.#step.immediate("random", () => Math.random());
+    return this.#step.immediate({ kind: "random", name: "random" }, () => Math.random());
   }
 
   uuid(): string {
-    return this.#step.immediate("uuid", () => randomUUID());
+    return this.#step.immediate({ kind: "uuid", name: "uuid" }, () => randomUUID());
   }
 
   async sleep(time: Duration | Date): Promise<void> {
     const target = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
     if (!Object.values(target).every(Number.isFinite))
-      throw invalidCall('run.sleep() needs milliseconds, a string such as "5m", or a valid Date.');
+      throw invalidArgument('run.sleep() needs milliseconds, a string such as "5m", or a valid Date.');
     await this.#step.sleep(target);
   }
 
   async ask<Answer>(question: string | AskOptions): Promise<Answer> {
     const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
     if (typeof text !== "string" || text === "") {
-      throw invalidCall("run.ask() needs a non-empty string: run.ask(question) or run.ask({ text, data }).");
+      throw invalidArgument("run.ask() needs a non-empty string: run.ask(question) or run.ask({ text, data }).");
     }
     this.#encode("The data of the question", data);
     return this.#step.ask(text, data) as Promise<Answer>;
@@ -213,25 +195,13 @@ export class StepRun implements Run {
   }
 }
 
-/** Adds `emit` to a context. The idempotency key stays lazy. */
-function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmContext {
-  return {
-    get idempotencyKey() {
-      return context.idempotencyKey;
-    },
-    signal: context.signal,
-    attempt: context.attempt,
-    emit,
-  };
-}
-
 function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolicy: UnknownPolicy): EffectSettings {
   const { onUnknown = defaultPolicy, verify, timeout, retry } = options;
   if (!POLICIES.includes(onUnknown)) {
-    throw invalidCall(`onUnknown must be one of ${POLICIES.join(", ")}, got ${JSON.stringify(onUnknown)}.`);
+    throw invalidArgument(`onUnknown must be one of ${POLICIES.join(", ")}, got ${JSON.stringify(onUnknown)}.`);
   }
   if (onUnknown === "verify" && typeof verify !== "function") {
-    throw invalidCall(`onUnknown: "verify" needs a function "verify" that finds out whether the effect happened.`);
+    throw invalidArgument(`onUnknown: "verify" needs a function "verify" that finds out whether the effect happened.`);
   }
   // Invalid options throw before anything is written.
   if (timeout !== undefined) toMilliseconds(timeout, "timeout");
@@ -242,13 +212,9 @@ function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolic
 function checkCall(call: ToolCall): ToolCall {
   const { id, name } = (call ?? {}) as Partial<ToolCall>;
   if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
-  throw invalidCall("run.tool() needs a call { id, name, arguments } with non-empty strings as id and name.");
+  throw invalidArgument("run.tool() needs a call { id, name, arguments } with non-empty strings as id and name.");
 }
 
 function checkFunction(run: unknown, name: string): void {
-  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function to call.`);
-}
-
-function invalidCall(message: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", message);
+  if (typeof run !== "function") throw invalidArgument(`run.${name}() needs a function to call.`);
 }

@@ -64,8 +64,8 @@ export interface StartedEffect {
 export interface EffectEnd {
   readonly outcome: EffectOutcome;
   /** The value that its function returned or threw, if it was called. */
-  readonly attempted?: AttemptResult;
-  readonly usage?: EffectUsage;
+  readonly attempted?: AttemptResult | undefined;
+  readonly usage?: EffectUsage | undefined;
 }
 
 /** The outcome of an effect, or the question whether it happened. */

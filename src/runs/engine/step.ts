@@ -1,8 +1,7 @@
 /** One attempt of a step: calls the step function, executes its effects, and replays those that are recorded. */
-import { SavepointError } from "../../errors.js";
 import type { Question, Usage } from "../../records/index.js";
-import type { LoopVerdict } from "../../events/index.js";
 import { shadowToValue, valueToShadow } from "../../state/index.js";
+import { invalidArgument } from "../../util/index.js";
 import { Completion } from "../agent/index.js";
 import {
   CancelledError,
@@ -15,10 +14,10 @@ import {
   type RecordedEffect,
   settleValue,
 } from "../journal/index.js";
-import { EffectRunner, needsIntent } from "./effect-runner.js";
+import { type EffectOwner, EffectRunner, needsIntent } from "./effect-runner.js";
 import { ReplayLog } from "./replay-log.js";
 import { StepActivity } from "./step-activity.js";
-import { nestedEffect, nondeterminism } from "./step-errors.js";
+import { calledAfterEnd, nestedEffect, nondeterminism } from "./step-errors.js";
 import { type DeliveredOutcome, StepResults } from "./step-results.js";
 import { currentScope } from "./step-scope.js";
 import type { EffectBody, EffectResult, EffectSettings, StartedEffect, StepEnd, StepHost } from "./step-types.js";
@@ -29,67 +28,38 @@ import type { EffectBody, EffectResult, EffectSettings, StartedEffect, StepEnd, 
  */
 const never = (): Promise<never> => new Promise(() => {});
 
-export class Step {
+export class Step implements EffectOwner {
   state: unknown;
+  readonly results: StepResults;
+  /** The number of completed steps of an external loop. */
+  stepsDone = 0;
+  /** Whether the step has slept or asked a question. */
+  hasWaited = false;
+  isOver = false;
   readonly #host: StepHost;
-  /** Whether an external loop executes the step. The loop gets all errors, and the step function is not called again. */
-  readonly #isOpen: boolean;
   readonly #replay: ReplayLog;
   readonly #activity = new StepActivity();
   readonly #runner: EffectRunner;
-  readonly #results: StepResults;
-  #stepsDone = 0;
   /** The number of results that were delivered before the last effect was started. */
   #deliveredAtLastStart = 0;
-  #hasWaited = false;
   #completion: Completion<unknown> | undefined;
   /** Whether the step function has returned or thrown. */
   #hasSettled = false;
-  #isOver = false;
   #end: (end: StepEnd) => void = () => {};
 
   constructor(host: StepHost, state: unknown, entries: readonly JournalOperation[]) {
-    const { definition, context, keySeed } = host;
     this.#host = host;
     this.state = state;
-    this.#isOpen = definition.open;
-    this.#results = new StepResults(host, (reason) => this.#halt(reason));
-    const options = { isOpen: definition.open, keySeed, registry: context.registry };
-    this.#replay = new ReplayLog(entries, options, {
+    this.results = new StepResults(host, (reason) => this.#halt(reason));
+    this.#runner = new EffectRunner(host, this);
+    this.#replay = new ReplayLog(entries, host, {
       onMissing: (effect) => this.#differs(effect, undefined),
       onQuiet: () => this.#considerSuspending(),
-    });
-    const isOver = (): boolean => this.#isOver;
-    this.#runner = new EffectRunner(host, {
-      get isOver() {
-        return isOver();
-      },
-      makeDurable: (entriesBefore, isNew) => this.#makeDurable(entriesBefore, isNew),
-      fail: (error) => this.#finish({ kind: "threw", error, index: undefined }),
     });
   }
 
   get usage(): Required<Usage> {
-    return { ...this.#results.usage };
-  }
-
-  get loop(): LoopVerdict {
-    return this.#results.loop;
-  }
-
-  /** Whether the step has slept or asked a question. */
-  get hasWaited(): boolean {
-    return this.#hasWaited;
-  }
-
-  /** The trigger of the checkpoint that the strategy has requested and that is not saved yet. */
-  get pendingTrigger(): string | undefined {
-    return this.#results.pendingTrigger;
-  }
-
-  /** The number of completed steps of an external loop. */
-  get stepsDone(): number {
-    return this.#stepsDone;
+    return { ...this.results.usage };
   }
 
   /** Calls the step function. Resolves when the function returns, throws, or waits only for sleeps and answers. */
@@ -103,15 +73,20 @@ export class Step {
         (error: unknown) => this.#threw(error),
       );
     const end = await ended;
-    this.#isOver = true;
+    this.isOver = true;
     this.#replay.deliveries.close();
     this.#activity.close();
     return end;
   }
 
-  /** Ends the attempt from outside. No further effect is started. */
+  /** Ends the attempt with an error that also ends the run. No further effect is started. */
   stop(error: Error): void {
-    this.#fatal(error);
+    this.#finish({ kind: "fatal", error });
+  }
+
+  /** Ends the attempt as if the step function had thrown this error. */
+  fail(error: unknown): void {
+    this.#finish({ kind: "threw", error, index: undefined });
   }
 
   /** Resolves when no effect is in flight. */
@@ -120,7 +95,7 @@ export class Step {
   }
 
   emitDelta(name: string, delta: unknown): void {
-    if (!this.#isOver) this.#host.emit({ type: "delta", name, delta });
+    if (!this.isOver) this.#host.emit({ type: "delta", name, delta });
   }
 
   /** Records a completion. The completion ends the run if the step function returns nothing. */
@@ -156,37 +131,26 @@ export class Step {
     // The start of an effect is recorded once. If an intent was recorded, the intent contains the start.
     const start = effect.recorded || needsIntent(effect, settings) ? {} : { started: effect.started };
     this.#host.journal.add({ op: "end", index: effect.index, ...start, outcome, ...(usage && { usage }) });
-    if (this.#isOver) return never();
+    if (this.isOver) return never();
     const { kind, name, callId } = effect.started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
     // An external loop may use the result in ways that cannot be replayed, so the result must be durable before the loop gets it.
-    if (this.#isOpen) await this.#host.journal.flush();
+    if (this.#host.definition.open) await this.#host.journal.flush();
     return this.#deliver({ effect, outcome, usage, attempted }, (deliver) =>
       this.#replay.deliveries.deliverLive(deliver),
     );
   }
 
   /** Makes a value and records it, or replays it. Synchronous: the record is written with the next entry of the journal. */
-  immediate<T extends string | number>(kind: "now" | "random" | "uuid", make: () => T): T {
-    const effect = this.#start({ kind, name: kind });
-    if (!effect) throw new SavepointError("CLOSED", `run.${kind}() was called after the step had ended.`);
-    const { index, recorded, started } = effect;
-    if (recorded?.outcome && "value" in recorded.outcome) return recorded.outcome.value as T;
-    const value = make();
-    this.#host.journal.add({ op: "end", index, started, outcome: { value } });
-    return value;
-  }
-
-  /** Like {@link immediate}, for a value of any type. */
-  remember(name: string, make: () => unknown): unknown {
-    const effect = this.#start({ kind: "effect", name });
-    if (!effect)
-      throw new SavepointError("CLOSED", `remember(${JSON.stringify(name)}) was called after the run had ended.`);
+  immediate<Value>(call: EffectCall, make: () => Value): Value {
+    const effect = this.#start(call);
+    if (!effect) throw calledAfterEnd(call);
     const { index, recorded, started } = effect;
     const { registry } = this.#host.context;
-    this.#replay.deliveries.count++;
-    if (recorded?.outcome && "value" in recorded.outcome) return shadowToValue(recorded.outcome.value, registry);
+    if (!IMMEDIATE_KINDS.has(call.kind)) this.#replay.deliveries.count++;
+    if (recorded?.outcome && "value" in recorded.outcome)
+      return shadowToValue(recorded.outcome.value, registry) as Value;
     const value = make();
     const encoded = encodeNamed("The value to remember", () => settleValue(value, registry));
     this.#host.journal.add({ op: "end", index, started, outcome: { value: encoded } });
@@ -195,8 +159,8 @@ export class Step {
 
   /** Saves a checkpoint after a step of an external loop, unless the step is replayed. */
   async stepDone(trigger: string): Promise<void> {
-    this.#stepsDone++;
-    if (this.#isOver || this.#activity.inFlight > 0 || this.#replay.isReplaying) return;
+    this.stepsDone++;
+    if (this.isOver || this.#activity.inFlight > 0 || this.#replay.isReplaying) return;
     try {
       await this.#host.checkpoint(trigger, this.#host.journal.added);
     } catch (error) {
@@ -211,13 +175,13 @@ export class Step {
    * clock decides when a worker wakes the run and the clocks of machines differ.
    */
   async sleep(time: { readonly until: number } | { readonly lasting: number }): Promise<unknown> {
-    this.#hasWaited = true;
+    this.hasWaited = true;
     const effect = this.#start({ kind: "sleep", name: "sleep" });
     if (!effect) return never();
     const { index, recorded } = effect;
     if (recorded?.outcome) return this.#deliverRecorded(recorded);
     const now = await this.#storeTime();
-    if (now === undefined || this.#isOver) return never();
+    if (now === undefined || this.isOver) return never();
     const wakeAt = recorded?.started.until ?? ("until" in time ? time.until : now + time.lasting);
     if (!recorded) this.#host.journal.add({ op: "start", index, started: { ...effect.started, until: wakeAt } });
     return new Promise<void>((resolve) => {
@@ -234,7 +198,7 @@ export class Step {
 
   /** Asks a person a question, or replays the recorded answer. The answer to a new question arrives in a later attempt. */
   async ask(text: string, data: unknown): Promise<unknown> {
-    this.#hasWaited = true;
+    this.hasWaited = true;
     const effect = this.#start({ kind: "ask", name: text });
     if (!effect) return never();
     const { index, recorded, started } = effect;
@@ -249,7 +213,7 @@ export class Step {
     try {
       return await this.#host.context.store.now();
     } catch (error) {
-      this.#fatal(error as Error);
+      this.stop(error as Error);
       return undefined;
     } finally {
       this.#leave();
@@ -266,7 +230,7 @@ export class Step {
    * or if this call ends it: the effect differs from the recorded one, or a limit of the run is reached.
    */
   #start(call: EffectCall): StartedEffect | undefined {
-    if (this.#isOver) return undefined;
+    if (this.isOver) return undefined;
     const { session, branch, effect: outer } = currentScope.getStore() ?? {};
     // An effect of another session may be nested in this one, because that session has a journal of its own.
     const isOwn = session === this.#host.session && branch === this.#host.branch;
@@ -285,7 +249,7 @@ export class Step {
     };
     if (!IMMEDIATE_KINDS.has(call.kind)) this.#deliveredAtLastStart = Math.max(this.#deliveredAtLastStart, delivered);
     if (!recorded && call.kind === "llm") {
-      const reason = this.#host.overLimit(this.#results.usage);
+      const reason = this.#host.overLimit(this.results.usage);
       if (reason !== undefined) {
         this.#halt(reason);
         return undefined;
@@ -294,33 +258,25 @@ export class Step {
     return { ...match, started };
   }
 
-  /**
-   * Makes all entries so far durable, together with a checkpoint if the strategy has requested one, and checks the lease. If any
-   * of this fails, ends the attempt and returns `false`.
-   *
-   * @param entriesBefore the number of entries before the current effect; a checkpoint contains only these
-   * @param isNew whether nothing was recorded of the current effect before
-   */
-  async #makeDurable(entriesBefore: number, isNew: boolean): Promise<boolean> {
+  /** See {@link EffectOwner.makeDurable}. A checkpoint that the strategy has requested contains only the entries before the effect. */
+  async makeDurable(entriesBefore: number, isNew: boolean): Promise<boolean> {
     const { journal } = this.#host;
     try {
-      const trigger = this.#results.pendingTrigger;
+      const trigger = this.results.pendingTrigger;
       if (trigger !== undefined && isNew && this.#activity.inFlight === 1) {
-        this.#results.pendingTrigger = undefined;
-        if (!(await this.#host.checkpoint(trigger, entriesBefore))) this.#results.pendingTrigger = trigger;
-      } else if (journal.hasPending) await journal.flush();
-      else await journal.idle();
+        this.results.pendingTrigger = undefined;
+        if (!(await this.#host.checkpoint(trigger, entriesBefore))) this.results.pendingTrigger = trigger;
+      } else await journal.flush();
       await journal.checkLease();
       return true;
     } catch (error) {
-      this.#fatal(error as Error);
+      this.stop(error as Error);
       return false;
     }
   }
 
   #deliverRecorded(effect: RecordedEffect): Promise<unknown> {
-    const { usage } = effect;
-    const delivered = { effect, outcome: effect.outcome as EffectOutcome, usage, attempted: undefined };
+    const delivered = { effect, outcome: effect.outcome as EffectOutcome, usage: effect.usage };
     return this.#deliver(delivered, (deliver) => this.#replay.deliverRecorded(effect, deliver));
   }
 
@@ -328,7 +284,7 @@ export class Step {
   #deliver(delivered: DeliveredOutcome, schedule: (deliver: () => void) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
       schedule(() => {
-        const result = this.#results.receive(delivered, this.#replay.deliveries.count);
+        const result = this.results.receive(delivered, this.#replay.deliveries.count);
         if ("error" in result) reject(result.error as Error);
         else resolve(result.value);
       });
@@ -343,7 +299,7 @@ export class Step {
   }
 
   get #canSuspend(): boolean {
-    return this.#activity.isSuspended && !this.#isOver && !this.#hasSettled;
+    return this.#activity.isSuspended && !this.isOver && !this.#hasSettled;
   }
 
   /** Ends the attempt if the step waits only for sleeps and answers. */
@@ -363,12 +319,11 @@ export class Step {
     await this.settled();
     await this.#replay.deliveries.drained();
     const { unmatched } = this.#replay;
-    if (unmatched && !this.#isOver) return this.#differs(unmatched, undefined);
+    if (unmatched && !this.isOver) return this.#differs(unmatched, undefined);
     const completion = returned instanceof Completion ? returned : this.#completion;
     if (returned !== undefined && !(returned instanceof Completion)) {
       const message = `A step returned ${describeThrown(returned).slice(0, 100)}. Return run.complete(output), run.fail(reason) or run.halt(reason) to end the run, or nothing to continue with the next step.`;
-      const error = new SavepointError("INVALID_ARGUMENT", message);
-      return this.#finish({ kind: "threw", error, index: undefined });
+      return this.fail(invalidArgument(message));
     }
     this.#finish({ kind: "returned", completion });
   }
@@ -377,7 +332,7 @@ export class Step {
     this.#hasSettled = true;
     await this.settled();
     await this.#replay.deliveries.drained();
-    const source = this.#results.sourceOf(error);
+    const source = this.results.sourceOf(error);
     // An effect that was started after the error was delivered may depend on the error. In this case the next attempt replays the
     // error instead of executing the failed effect again.
     const isLast = source && this.#deliveredAtLastStart < source.delivered;
@@ -388,19 +343,14 @@ export class Step {
     this.#finish({ kind: "halted", reason });
   }
 
-  #fatal(error: Error): void {
-    this.#finish({ kind: "fatal", error });
-  }
-
   #finish(end: StepEnd): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.isOver) return;
+    this.isOver = true;
     this.#end(end);
   }
 
   /** Ends the attempt because the step is not deterministic. */
   #differs(recorded: RecordedEffect, called: EffectCall | undefined): void {
-    const { session, step, context } = this.#host;
-    this.#fatal(nondeterminism(session, step, recorded, called, context.registry, this.#isOpen));
+    this.stop(nondeterminism(this.#host, recorded, called));
   }
 }

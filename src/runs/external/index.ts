@@ -3,4 +3,4 @@
  * Results are durable before an external loop gets them, because what it does with them cannot be replayed.
  */
 export { FinishedOpenRun } from "./finished-open-run.js";
-export { endedError, LiveOpenRun, OpenAgent } from "./live-open-run.js";
+export { LiveOpenRun, OpenAgent } from "./live-open-run.js";

@@ -1,31 +1,11 @@
 /** An open run of this process: the step of an internal agent, which an external loop executes. */
 import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
-import type { ToolCall } from "../../messages/index.js";
 import { describeBranch } from "../../sessions/index.js";
-import {
-  type Agent,
-  type Completion,
-  type EffectContext,
-  type EffectOptions,
-  type LlmContext,
-  type LlmOptions,
-  type OpenRun,
-  type OpenToolOptions,
-  type Reply,
-  type AgentSpec,
-  parseRetryOptions,
-} from "../agent/index.js";
+import { type Agent, type Completion, type OpenRun, type AgentSpec, parseRetryOptions } from "../agent/index.js";
 import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
-import type { StepRun } from "../engine/index.js";
-
-/** The execution that an open run is the step of. */
-export interface OpenExecution {
-  readonly finished: Promise<RunResult>;
-  /** Releases the unfinished run, so that it can be resumed. */
-  release(): Promise<void>;
-}
+import type { Execution, StepRun } from "../engine/index.js";
 
 /** An agent whose only step does not return until the external loop ends it. */
 export class OpenAgent {
@@ -57,18 +37,24 @@ export class LiveOpenRun implements OpenRun {
   readonly finished = undefined;
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
-  readonly #execution: OpenExecution;
+  readonly #execution: Execution;
   /** Rejects when the run has ended. */
   readonly #ended: Promise<never>;
 
-  constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, execution: OpenExecution) {
+  /** Resolves when the step of the execution is called. Rejects if the run ends before that. */
+  static async create(agent: OpenAgent, execution: Execution): Promise<LiveOpenRun> {
+    const ended = execution.finished.then((result) => {
+      throw endedError(result);
+    });
+    ended.catch(() => {});
+    return new LiveOpenRun(await Promise.race([agent.stepStarted, ended]), execution, ended);
+  }
+
+  private constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, execution: Execution, ended: Promise<never>) {
     this.#run = run;
     this.#end = end;
     this.#execution = execution;
-    this.#ended = execution.finished.then((result) => {
-      throw endedError(result);
-    });
-    this.#ended.catch(() => {});
+    this.#ended = ended;
   }
 
   get session(): string {
@@ -99,28 +85,13 @@ export class LiveOpenRun implements OpenRun {
     return this.#run.usage;
   }
 
-  llm<Result>(
-    call: (context: LlmContext) => Result | Promise<Result>,
-    options: LlmOptions<Awaited<Result>> = {},
-  ): Promise<Reply<Awaited<Result>>> {
-    return this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
-  }
+  readonly llm: OpenRun["llm"] = (call, options) =>
+    this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
 
-  tool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: OpenToolOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#unlessEnded(() => this.#run.openTool(call, run, options));
-  }
+  readonly tool: OpenRun["tool"] = (call, run, options) => this.#unlessEnded(() => this.#run.tool(call, run, options));
 
-  effect<Result>(
-    name: string,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#unlessEnded(() => this.#run.effect(name, run, options));
-  }
+  readonly effect: OpenRun["effect"] = (name, run, options) =>
+    this.#unlessEnded(() => this.#run.effect(name, run, options));
 
   remember<Value>(name: string, make: () => Value): Value {
     return this.#run.remember(name, make);
@@ -160,7 +131,7 @@ export class LiveOpenRun implements OpenRun {
 }
 
 /** The error of calls to an open run that has ended. */
-export function endedError(result: RunResult): SavepointError {
+function endedError(result: RunResult): SavepointError {
   const { session, branch, status } = result;
   const where = describeBranch(session, branch);
   const details = { sessionId: session, branch, status };

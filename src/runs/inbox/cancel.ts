@@ -10,13 +10,13 @@ import {
   journalKey,
   type JournalRecord,
   runKey,
-  type RunRecord,
   sessionKey,
   turnKey,
 } from "../../records/index.js";
-import { type Commit, prefixRange } from "../../store/index.js";
+import { prefixRange } from "../../store/index.js";
 import { decideWorkStatus } from "../status/index.js";
 import type { SessionReader } from "../../sessions/index.js";
+import { unlessConflict } from "../../util/index.js";
 import { cancelledRun, readRunSnapshot, releaseBranch } from "../claims/index.js";
 
 /**
@@ -31,7 +31,7 @@ export async function requestCancel(
   reason: string,
   self: () => string | undefined,
 ): Promise<"requested" | "done" | "over"> {
-  const { sessionId } = reader;
+  const { sessionId, context } = reader;
   for (;;) {
     const { heads, run, journal, queueEntry, checks } = await readRunSnapshot(reader, branch);
     const head = heads.branch?.record.head;
@@ -52,23 +52,17 @@ export async function requestCancel(
     // It was released unfinished, or its branch was rewound while inputs were queued: the next process would resume it.
     const isInterrupted = status === "running" && typeof queueEntry?.readyAt === "number";
     if (!isWaiting && !isInterrupted) return "over";
-    const halted: RunRecord = {
-      ...run,
-      ...cancelledRun(reason),
-      head: head?.seq,
-      questions: [],
-      wakeAt: undefined,
-    };
-    const isHalted = await tryCommit(reader, {
+    const halted = { ...run, ...cancelledRun(reason), head: head?.seq, questions: [], wakeAt: undefined };
+    const commit = context.store.commit({
       checks,
-      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, reader.context.registry) }],
+      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, context.registry) }],
       deletes: [
         ...changeQueueEntry(sessionId, branch, queueEntry, undefined).deletes,
         // If the session has not started, its queued inputs are dropped, and their keys can be used again.
         ...(head ? [] : [prefixRange(inboxKey(sessionId, branch)), prefixRange(turnKey(sessionId, branch, ""))]),
       ],
     });
-    if (isHalted) return "done";
+    if (await unlessConflict(commit)) return "done";
   }
 }
 
@@ -93,17 +87,7 @@ async function addCancel(
     if (journal.number !== number || journal.epoch !== epoch) return false;
     if (journal.cancelReason !== undefined) return true;
     const value = encodeJournal({ ...journal, cancelReason: reason });
-    if (await tryCommit(reader, { checks: [{ key, value: record.value }], puts: [{ key, value }] })) return true;
-  }
-}
-
-/** Returns `false` if the commit conflicts with a change of another process. */
-async function tryCommit(reader: SessionReader, commit: Commit): Promise<boolean> {
-  try {
-    await reader.context.store.commit(commit);
-    return true;
-  } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return false;
-    throw error;
+    const commit = context.store.commit({ checks: [{ key, value: record.value }], puts: [{ key, value }] });
+    if (await unlessConflict(commit)) return true;
   }
 }

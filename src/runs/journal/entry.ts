@@ -133,8 +133,10 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
   });
   const results: StoredResult[] = [];
   const entries = shadows.map((shadow) => {
-    const { entry, node } = shadowToEntry(shadow as ShadowObject);
-    if (node?.piece) results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
+    const entry = shadowToEntry(shadow as ShadowObject);
+    const node = (shadow as ShadowObject)["v"];
+    if (node instanceof ValueNode && node.piece)
+      results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
     return entry;
   });
   return { entries, results, frames };
@@ -169,10 +171,9 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
   return { shadow, node };
 }
 
-function shadowToEntry(shadow: ShadowObject): { entry: JournalOperation; node: ValueNode | undefined } {
-  const { o, i, k, n, t, d, c, a, w, x, v, u } = shadow;
+function shadowToEntry(shadow: ShadowObject): JournalOperation {
+  const { o: op, i, k, n, t, d, c, a, w, x, v, u } = shadow;
   const index = i as number;
-  const node = v instanceof ValueNode ? v : undefined;
   const started: EffectStart | undefined =
     k === undefined
       ? undefined
@@ -190,18 +191,8 @@ function shadowToEntry(shadow: ShadowObject): { entry: JournalOperation; node: V
       ? { error: x as unknown as RecordedError }
       : v === undefined
         ? undefined
-        : { value: node ? node.value : v };
+        : { value: v instanceof ValueNode ? v.value : v };
   const usage = u as EffectUsage | undefined;
-  return { entry: toEntry(o as string, index, started, outcome, usage), node };
-}
-
-function toEntry(
-  op: string,
-  index: number,
-  started: EffectStart | undefined,
-  outcome: EffectOutcome | undefined,
-  usage: EffectUsage | undefined,
-): JournalOperation {
   if (op === "s" && started) return { op: "start", index, started };
   if (op === "e" && outcome) return { op: "end", index, ...(started && { started }), outcome, ...(usage && { usage }) };
   if (op === "a") return { op: "again", index };

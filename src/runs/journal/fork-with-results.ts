@@ -1,4 +1,5 @@
 /** Forks a branch on which a tool of an earlier step has returned another result. */
+import { invalidArgument } from "../../util/index.js";
 import { SavepointError } from "../../errors.js";
 import { checkRowExists, describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
 import { emptyJournal, encodeJournal, journalKey, type CheckpointRow, tapeName } from "../../records/index.js";
@@ -59,8 +60,7 @@ function replaceResults(
   const missing = Object.keys(results).find((id) => !answered.some(({ started }) => started.callId === id));
   if (missing !== undefined) {
     const known = answered.map(({ started }) => JSON.stringify(started.callId)).join(", ") || "none";
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
+    throw invalidArgument(
       `${describeBranch(reader.sessionId, row.branch)} has no result of a tool call ${JSON.stringify(missing)} in the step that led to #${row.seq}. Tool calls with results: ${known}.`,
     );
   }

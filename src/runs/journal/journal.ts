@@ -39,6 +39,7 @@ export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "w
 
 /** Pending entries, encoded for their place on the tape. */
 export interface JournalBatch extends EncodedEntries {
+  /** The number of pending entries that it contains. */
   readonly entryCount: number;
   /** The number of entries that were written before them. */
   readonly writtenBefore: number;
@@ -48,13 +49,10 @@ export interface JournalBatch extends EncodedEntries {
 }
 
 /** A planned write: the parts of its commit, and the journal's record after it. */
-export interface JournalWrite {
+export interface JournalWrite extends Pick<JournalBatch, "entryCount" | "newResults"> {
   readonly parts: CommitParts;
   readonly record: JournalRecord;
   readonly value: string;
-  /** The number of pending entries that it contains. */
-  readonly entryCount: number;
-  readonly newResults: readonly StoredResult[];
   /** The number of items of the journal up to its first `added` entries. @default all entries of the write */
   countAfter(added?: number): number;
   /** The number of the item with the output. */
@@ -107,10 +105,6 @@ export class Journal {
 
   get record(): JournalRecord {
     return this.#record;
-  }
-
-  get hasPending(): boolean {
-    return this.#pending.length > 0;
   }
 
   /** The number of entries that are not written yet. */

@@ -20,18 +20,14 @@ export const IMMEDIATE_KINDS: ReadonlySet<string> = new Set(["now", "random", "u
 /** The effects in a journal, by number and in the order of their results. */
 export class RecordedEffects {
   readonly byIndex = new Map<number, RecordedEffect>();
+  /** The effects with results, in the order in which the results were recorded. */
+  readonly ordered: RecordedEffect[] = [];
   /** Tool calls that are kept by their ids when a step is restarted. */
   readonly #kept = new Map<string, RecordedEffect[]>();
-  readonly #ordered: RecordedEffect[] = [];
 
   constructor(entries: readonly JournalOperation[]) {
     for (const entry of entries) this.#apply(entry);
-    for (const [order, effect] of this.#ordered.entries()) effect.order = order;
-  }
-
-  /** The effects with results, in the order in which the results were recorded. */
-  get ordered(): readonly RecordedEffect[] {
-    return this.#ordered;
+    for (const [order, effect] of this.ordered.entries()) effect.order = order;
   }
 
   /** All tool calls that are kept from a restarted step. */
@@ -60,7 +56,7 @@ export class RecordedEffects {
         if (!effect) return;
         effect.isUnknown = false;
         effect.outcome = undefined;
-        if (this.#ordered.includes(effect)) this.#ordered.splice(this.#ordered.indexOf(effect), 1);
+        if (this.ordered.includes(effect)) this.ordered.splice(this.ordered.indexOf(effect), 1);
         return;
       case "end": {
         const ended = effect ?? newEffect(entry.index, entry.started as EffectStart, entry.outcome);
@@ -68,7 +64,7 @@ export class RecordedEffects {
         ended.isUnknown = false;
         ended.outcome = entry.outcome;
         ended.usage = entry.usage;
-        if (!IMMEDIATE_KINDS.has(ended.started.kind)) this.#ordered.push(ended);
+        if (!IMMEDIATE_KINDS.has(ended.started.kind)) this.ordered.push(ended);
       }
     }
   }

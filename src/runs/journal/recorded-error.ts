@@ -17,15 +17,9 @@ export interface RecordedError {
 
 const MAX_CAUSES = 8;
 
-const CLASSES: Readonly<Record<string, ErrorConstructor>> = {
-  Error,
-  EvalError,
-  RangeError,
-  ReferenceError,
-  SyntaxError,
-  TypeError,
-  URIError,
-};
+const CLASSES: Readonly<Record<string, ErrorConstructor>> = Object.fromEntries(
+  [Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((each) => [each.name, each]),
+);
 
 /** Converts a thrown value to its stored form. Never throws. */
 export function recordError(thrown: unknown): RecordedError {

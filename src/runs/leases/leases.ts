@@ -57,19 +57,19 @@ export class Leases {
    * Returns the parts that a claim adds to its commit. The first claim writes the owner record. Later ones must not: their
    * commit may take longer than the lease lasts.
    */
-  async prepareClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes?: readonly string[] }> {
+  async prepareClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes: readonly string[] }> {
     // Until the first claim has succeeded, each claim notifies the workers on this host of the process to watch.
-    const wakes = this.#isAnnounced ? {} : { wakes: [formatAnnouncement(this.owner)] };
+    const wakes = this.#isAnnounced ? [] : [formatAnnouncement(this.owner)];
     if (this.#startedAt) {
       await this.renew();
-      return { puts: [], ...wakes };
+      return { puts: [], wakes };
     }
     this.#startedAt = currentMoment(this.#context);
     addLocalOwner(this.owner, this.#runs);
     const value = encodeOwner(await this.#nextRecord());
     this.#value = value;
     // If several claims start at once, one of the others may have renewed the lease before this one commits.
-    return { puts: [{ key: this.#key, value, ifAbsent: true }], ...wakes };
+    return { puts: [{ key: this.#key, value, ifAbsent: true }], wakes };
   }
 
   /** Starts renewing the lease for a branch that was claimed, until {@link release} is called as often as this. */
@@ -171,13 +171,7 @@ export class Leases {
 
   #createThread(address: StoreAddress): HeartbeatThread | undefined {
     this.#isThreadReady = false;
-    const options = {
-      ...address,
-      key: this.#key,
-      lease: this.#lease,
-      every: this.#every,
-      process: thisProcess(),
-    };
+    const options = { ...address, key: this.#key, lease: this.#lease, every: this.#every, process: thisProcess() };
     return HeartbeatThread.create(options, {
       onReady: () => {
         this.#isThreadReady = true;

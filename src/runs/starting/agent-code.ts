@@ -4,17 +4,6 @@ import { describeSession, migrateState as migrate } from "../../sessions/index.j
 import type { Agent } from "../agent/index.js";
 import { describeThrown } from "../journal/index.js";
 
-/** Returns the first state of a session. */
-export async function callInitial(agent: Agent, input: unknown): Promise<unknown> {
-  return call(agent, "initial", () => agent.definition.initial(input));
-}
-
-/** Returns the state after it has received a further input. */
-export async function callReceive(agent: Agent, state: unknown, input: unknown): Promise<unknown> {
-  const received = await call(agent, "receive", () => agent.definition.receive?.(state, input));
-  return received ?? state;
-}
-
 /**
  * Upgrades a state to the current version of the agent.
  *
@@ -30,7 +19,8 @@ export async function migrateAgentState(
   return migrate(describeSession(sessionId), migrations, version ?? migrations.length, state);
 }
 
-async function call(agent: Agent, what: string, run: () => unknown): Promise<unknown> {
+/** Calls a function of the agent. @param what its name in the definition */
+export async function callAgent(agent: Agent, what: "initial" | "receive", run: () => unknown): Promise<unknown> {
   try {
     return await run();
   } catch (cause) {

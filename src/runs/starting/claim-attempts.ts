@@ -2,13 +2,15 @@
 import { SavepointError } from "../../errors.js";
 import { type CheckpointRow, MAIN, turnKey } from "../../records/index.js";
 import { agentMismatch, branchNotFound, describeBranch, type SessionReader } from "../../sessions/index.js";
+import { unlessConflict } from "../../util/index.js";
 import { type BranchWork, readRunSnapshot, type RunSnapshot } from "../claims/index.js";
 
 /** Each attempt fails only if another process has changed the branch. More failures than this have another cause. */
 const MAX_ATTEMPTS = 100;
 
 /**
- * Calls `attempt` with a new snapshot of the branch until it returns a result. `undefined` means that the branch has changed.
+ * Calls `attempt` with a new snapshot of the branch until it returns a result. `undefined` and `CONFLICT` mean that the branch has
+ * changed.
  * Throws `AGENT_MISMATCH` if the session belongs to another agent, and `BRANCH_NOT_FOUND` for a branch other than `main`
  * without a checkpoint.
  */
@@ -22,7 +24,7 @@ export async function attemptClaim<Result>(
     const owner = snapshot.heads.session?.record.agent;
     if (owner !== undefined && owner !== agent.name) throw agentMismatch(sessionId, owner, agent.name);
     if (!snapshot.heads.branch?.record.head && branch !== MAIN) throw branchNotFound(sessionId, branch);
-    const result = await attempt(snapshot);
+    const result = await unlessConflict(attempt(snapshot));
     if (result) return result;
   }
   throw new SavepointError(

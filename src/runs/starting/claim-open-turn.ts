@@ -5,8 +5,8 @@ import { describeBranch } from "../../sessions/index.js";
 import { decideWorkStatus } from "../status/index.js";
 import {
   type BranchWork,
-  type Claim,
   claimBranch,
+  type ClaimedBranch,
   finishCancel,
   hasPendingCancel,
   readBoundary,
@@ -17,7 +17,7 @@ import type { OpenRequest } from "./options.js";
 import { startFirstTurn, startNextTurn } from "./turn.js";
 
 /** A claimed branch; or the checkpoint that ended the requested turn. */
-export type OpenTurnResult = { readonly claim: Claim } | { readonly finished: CheckpointRow; readonly number: number };
+export type OpenTurnResult = ClaimedBranch | { readonly finished: CheckpointRow; readonly number: number };
 
 /** What is to be done for a request. */
 type Phase =
@@ -68,28 +68,24 @@ export async function claimOpenTurn(work: BranchWork, request: OpenRequest): Pro
     const phase = decidePhase(snapshot, request, earlierTurn);
     switch (phase.kind) {
       case "unstarted":
-        return toClaim(await startFirstTurn(work, snapshot, { input, key }));
+        return await startFirstTurn(work, snapshot, { input, key });
       case "ended turn":
         return { finished: await findEndOfTurn(reader, branch, number, head, phase.turn, key), number };
       case "cancelled":
         await finishCancel(work);
         return undefined;
       case "next turn":
-        return toClaim(await startNextTurn(work, snapshot, head, { input, key }));
+        return await startNextTurn(work, snapshot, head, { input, key });
       case "abandon turn": {
         const boundary = await readBoundary(reader, number, boundaryOfTurn(snapshot, head), head);
-        return toClaim(await startNextTurn(work, snapshot, boundary, { input, key }));
+        return await startNextTurn(work, snapshot, boundary, { input, key });
       }
       case "unfinished turn":
         throw unfinishedTurn(reader.sessionId, branch, run?.key, key);
       case "resumable":
-        return toClaim(await claimBranch(work, snapshot, request));
+        return await claimBranch(work, snapshot, request);
     }
   });
-}
-
-function toClaim(claim: Claim | undefined): { readonly claim: Claim } | undefined {
-  return claim && { claim };
 }
 
 /** The checkpoint at which the unfinished turn started. */

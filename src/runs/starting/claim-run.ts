@@ -5,8 +5,8 @@ import { describeBranch } from "../../sessions/index.js";
 import { decideWorkStatus, readResult, type RunResult } from "../status/index.js";
 import {
   type BranchWork,
-  type Claim,
   claimBranch,
+  type ClaimedBranch,
   finishCancel,
   hasPendingCancel,
   readOldestInput,
@@ -21,7 +21,7 @@ import { startFirstTurn, startNextTurn } from "./turn.js";
  * The outcome of a request: the claimed branch, or the result of its run if there is nothing to do. The result is
  * `undefined` if the session does not exist.
  */
-export type ClaimOrResult = { readonly claim: Claim } | { readonly result: RunResult | undefined };
+export type ClaimOrResult = ClaimedBranch | { readonly result: RunResult | undefined };
 
 /** The situation that a request finds its branch in. It determines how {@link claimRun} proceeds. */
 type Phase =
@@ -102,7 +102,7 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
           throw inputMismatch(reader.sessionId, branch);
         }
         const first = queued ?? requested;
-        return first ? toClaim(await startFirstTurn(work, snapshot, first)) : { result: undefined };
+        return first ? await startFirstTurn(work, snapshot, first) : { result: undefined };
       }
       case "input mismatch":
         throw inputMismatch(reader.sessionId, branch);
@@ -113,7 +113,7 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
       }
       case "between turns": {
         const next = (await readOldestInput(work, snapshot)) ?? (phase.isRepeated ? undefined : requested);
-        if (next) return toClaim(await startNextTurn(work, snapshot, head, next));
+        if (next) return await startNextTurn(work, snapshot, head, next);
         const reason = run?.reason ?? head.reason;
         return { result: await readResult(reader, number, branch, head, { status: "completed", reason }) };
       }
@@ -129,13 +129,9 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
         await finishCancel(work);
         return undefined;
       case "resumable":
-        return toClaim(await claimBranch(work, snapshot, request));
+        return await claimBranch(work, snapshot, request);
     }
   });
-}
-
-function toClaim(claim: Claim | undefined): { readonly claim: Claim } | undefined {
-  return claim && { claim };
 }
 
 /** The error of a request whose input differs from the input that its branch has not completed yet. */

@@ -1,8 +1,8 @@
 /** Enqueues a new session for a worker. No function of the agent is called, so its code may be in another process. */
-import { SavepointError } from "../../errors.js";
 import {
   agentSessionKey,
   changeQueueEntry,
+  checkId,
   encodeInbox,
   encodeQueuedInput,
   encodeRun,
@@ -16,13 +16,13 @@ import {
   newSessionRecord,
   sessionNumberKey,
   runKey,
-  type RunRecord,
   sessionKey,
 } from "../../records/index.js";
 import { agentMismatch, type NumberSource, type SessionReader } from "../../sessions/index.js";
-import { type Duration, retryOnConflict, toMilliseconds } from "../../util/index.js";
+import { type Duration, retryOnConflict, toMilliseconds, invalidArgument } from "../../util/index.js";
 import { inputMismatch } from "./claim-run.js";
-import { readRunSnapshot } from "../claims/index.js";
+import { encodeInput } from "./options.js";
+import { newRunRecord, readRunSnapshot } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
 
 /** Options of `sp.enqueue()`. */
@@ -42,23 +42,21 @@ export interface EnqueueOptions<Input = unknown> {
   readonly priority?: number;
 }
 
-interface EnqueueRequest {
-  readonly agent: string;
-  /** In its encoded form. */
-  readonly input: string;
-  readonly runAt: Date | Duration | undefined;
-  readonly priority: number | undefined;
-}
-
 /**
  * Enqueues a session. It is idempotent: a session that exists with the same input, or has completed, is not enqueued again.
  *
  * @returns `false` if the session exists
  */
-export async function enqueue(reader: SessionReader, numbers: NumberSource, request: EnqueueRequest): Promise<boolean> {
+export async function enqueue(
+  reader: SessionReader,
+  numbers: NumberSource,
+  agent: string,
+  options: EnqueueOptions,
+): Promise<boolean> {
   const { sessionId, context } = reader;
-  const { agent, input, runAt } = request;
-  const priority = checkPriority(request.priority);
+  const input = encodeInput(options.input, context.registry);
+  checkId(agent, "name of an agent");
+  const priority = checkPriority(options.priority);
   return retryOnConflict(async () => {
     const { heads, run, queueEntry, inbox, inboxCheck, checks, now } = await readRunSnapshot(reader, MAIN);
     const { session, branch } = heads;
@@ -72,18 +70,17 @@ export async function enqueue(reader: SessionReader, numbers: NumberSource, requ
     }
     const record = session?.record ?? newSessionRecord(await numbers.next(), context.now());
     const { number } = record;
+    const fields = { number, agent, status: "queued", owner: "", turn: 0, key: undefined, startedAt: now } as const;
+    const queued = newRunRecord({ ...fields, input: hashText(input) });
     const place = inbox?.next ?? 0;
-    const readyAt = toReadyTime(runAt, now);
+    const readyAt = toReadyTime(options.runAt, now);
     await context.store.commit({
       checks: [{ key: sessionKey(sessionId), value: session?.value }, ...checks, inboxCheck],
       puts: [
         { key: sessionKey(sessionId), value: encodeSession({ ...record, agent }) },
         ...(session ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
         { key: agentSessionKey(agent, number), value: sessionId },
-        {
-          key: runKey(sessionId, MAIN),
-          value: encodeRun(queuedRun(number, agent, hashText(input), now), context.registry),
-        },
+        { key: runKey(sessionId, MAIN), value: encodeRun(queued, context.registry) },
         { key: inboxKey(sessionId, MAIN), value: encodeInbox({ first: place, next: place + 1 }) },
         { key: inputKey(sessionId, MAIN, place), value: encodeQueuedInput({ key: undefined, input }) },
         ...changeQueueEntry(sessionId, MAIN, queueEntry, newQueueEntry(agent, readyAt, priority)).puts,
@@ -94,37 +91,17 @@ export async function enqueue(reader: SessionReader, numbers: NumberSource, requ
   });
 }
 
-function queuedRun(number: number, agent: string, input: string, now: number): RunRecord {
-  return {
-    number,
-    agent,
-    status: "queued",
-    reason: undefined,
-    head: undefined,
-    owner: "",
-    turn: 0,
-    input,
-    key: undefined,
-    questions: [],
-    wakeAt: undefined,
-    startedAt: now,
-    code: undefined,
-  };
-}
-
 function toReadyTime(runAt: Date | Duration | undefined, now: number): number {
   if (runAt === undefined) return now;
   if (!(runAt instanceof Date)) return now + toMilliseconds(runAt, "runAt");
   const time = runAt.getTime();
-  if (Number.isNaN(time))
-    throw new SavepointError("INVALID_ARGUMENT", "runAt must be a duration or a valid Date, got an invalid Date.");
+  if (Number.isNaN(time)) throw invalidArgument("runAt must be a duration or a valid Date, got an invalid Date.");
   return time;
 }
 
 function checkPriority(priority = LOWEST_PRIORITY): number {
   if (Number.isInteger(priority) && priority >= LOWEST_PRIORITY && priority <= HIGHEST_PRIORITY) return priority;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `priority must be an integer from ${LOWEST_PRIORITY} to ${HIGHEST_PRIORITY}, got ${String(priority)}.`,
   );
 }

@@ -1,4 +1,5 @@
 /** The options for running a session, and the request that they are parsed into. */
+import { invalidArgument } from "../../util/index.js";
 import { SavepointError } from "../../errors.js";
 import { checkId, MAIN } from "../../records/index.js";
 import type { RunEvent } from "../../events/index.js";
@@ -116,7 +117,7 @@ export function parseOpenRunOptions(options: OpenRunOptions, registry: ClassRegi
 }
 
 function invalidOpenRun(why: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `sp.openRun() ${why}.`);
+  return invalidArgument(`sp.openRun() ${why}.`);
 }
 
 /** Encodes an input as it is stored and compared. */
@@ -127,16 +128,13 @@ export function encodeInput(input: unknown, registry: ClassRegistry): string {
 /** Throws `INVALID_ARGUMENT` unless the value is an agent. */
 export function checkAgent(agent: Agent): Agent {
   if ((agent as Agent | null | undefined)?.definition) return agent;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
-    "The agent is invalid: expected the result of defineAgent({ name, initial, step }).",
-  );
+  throw invalidArgument("The agent is invalid: expected the result of defineAgent({ name, initial, step }).");
 }
 
 /** Validates a list of agents. @param caller the name of the called method, for the error message */
 export function parseAgents(agents: readonly Agent[], caller: string): readonly Agent[] {
   if (!Array.isArray(agents)) {
-    throw new SavepointError("INVALID_ARGUMENT", `${caller}() needs an array of agents: ${caller}([agent]).`);
+    throw invalidArgument(`${caller}() needs an array of agents: ${caller}([agent]).`);
   }
   return agents.map(checkAgent);
 }

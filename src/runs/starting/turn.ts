@@ -1,18 +1,12 @@
 /** Starting a turn: the first of a session, or the next one. One commit saves the state with the input and claims the branch. */
-import { isSavepointError, SavepointError } from "../../errors.js";
+import { SavepointError } from "../../errors.js";
 import {
-  changeQueueEntry,
   type CheckpointRow,
   emptyJournal,
   encodeInbox,
-  encodeJournal,
-  encodeRun,
   inboxKey,
   inputKey,
-  journalKey,
-  runKey,
   type RunPosition,
-  turnKey,
 } from "../../records/index.js";
 import {
   type Author,
@@ -23,32 +17,36 @@ import {
 } from "../../sessions/index.js";
 import { enforceRetention } from "../../retention/index.js";
 import { parseValue, shadowToValue } from "../../state/index.js";
-import type { Check, Put } from "../../store/index.js";
-import { callInitial, callReceive, migrateAgentState } from "./agent-code.js";
+import type { Put } from "../../store/index.js";
+import { callAgent, migrateAgentState } from "./agent-code.js";
 import {
   type BranchWork,
   buildClaimEntry,
+  buildClaimParts,
   buildRunningRecord,
   checkClaimable,
   type Claim,
+  type ClaimedBranch,
   type RunSnapshot,
   type TurnInput,
 } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
 import { currentMoment } from "../leases/index.js";
 
-/** Starts a session with its first turn; `undefined` if the branch has changed since the snapshot. */
+/** Starts a session with its first turn. Throws `CONFLICT` if the branch has changed since the snapshot. */
 export async function startFirstTurn(
   work: BranchWork,
   snapshot: RunSnapshot,
   input: TurnInput,
-): Promise<Claim | undefined> {
-  const state = await callInitial(work.agent, parseValue(input.input, work.reader.context.registry));
+): Promise<ClaimedBranch> {
+  const { agent, reader } = work;
+  const value = parseValue(input.input, reader.context.registry);
+  const state = await callAgent(agent, "initial", () => agent.definition.initial(value));
   return saveTurn(work, snapshot, state, input, 1, "start");
 }
 
 /**
- * Starts the next turn of a session; `undefined` if the branch has changed since the snapshot.
+ * Starts the next turn of a session. Throws `CONFLICT` if the branch has changed since the snapshot.
  *
  * @param from the checkpoint whose state receives the input: the head, or an ancestor of it
  */
@@ -57,14 +55,15 @@ export async function startNextTurn(
   snapshot: RunSnapshot,
   from: CheckpointRow,
   input: TurnInput,
-): Promise<Claim | undefined> {
+): Promise<ClaimedBranch> {
   const { agent, reader } = work;
   const { registry } = reader.context;
   const number = snapshot.heads.session?.record.number as number;
   const before = shadowToValue(await loadShadow(reader, number, from), registry);
   const current = await migrateAgentState(agent, reader.sessionId, before, from.version);
-  const state = await callReceive(agent, current, parseValue(input.input, registry));
-  return saveTurn(work, snapshot, state, input, (snapshot.run?.turn ?? 0) + 1, "input");
+  const value = parseValue(input.input, registry);
+  const received = await callAgent(agent, "receive", () => agent.definition.receive?.(current, value));
+  return saveTurn(work, snapshot, received ?? current, input, (snapshot.run?.turn ?? 0) + 1, "input");
 }
 
 /** Saves the state that a turn starts with, and claims the branch in the same commit. */
@@ -75,7 +74,7 @@ async function saveTurn(
   input: TurnInput,
   turn: number,
   trigger: string,
-): Promise<Claim | undefined> {
+): Promise<ClaimedBranch> {
   const { agent, reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
   const { heads } = snapshot;
@@ -85,10 +84,8 @@ async function saveTurn(
   const lease = await leases.prepareClaim();
   const preparedAt = currentMoment(context);
   const queueEntry = buildClaimEntry(work, snapshot);
-  const entryChange = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queueEntry);
   const inboxChange = removeFromInbox(sessionId, branch, snapshot, input);
-  const deletes = [...entryChange.deletes, ...inboxChange.deletes];
-  let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
+  let claimed: Pick<Claim, "run" | "journal" | "queueEntry"> | undefined;
   const extension: SaveExtension = {
     hidden: false,
     epoch,
@@ -98,35 +95,21 @@ async function saveTurn(
       const { tape: journalTape = tape, first = 0, count = 0, worked = 0 } = snapshot.journal ?? {};
       const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked };
       const run = buildRunningRecord(work, snapshot, { number, turn, input: hashText(input.input), key: input.key });
-      claimed = { number, run, journal };
-      const puts: Put[] = [
-        { key: runKey(sessionId, branch), value: encodeRun(run, context.registry) },
-        { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        ...entryChange.puts,
-        ...lease.puts,
-      ];
-      if (input.key !== undefined) {
-        puts.push({ key: turnKey(sessionId, branch, input.key), value: JSON.stringify([number, turn]) });
-      }
+      claimed = { run, journal, queueEntry };
+      const { puts, deletes, wakes } = buildClaimParts(work, snapshot, claimed, lease, input.key);
       return {
         ...parts,
-        checks: [...(parts.checks ?? []), ...inboxChange.checks],
+        // The inbox is always checked: its inputs are turns after this one.
+        checks: [...(parts.checks ?? []), snapshot.inboxCheck],
         puts: [...puts, ...inboxChange.puts],
-        ...(deletes.length > 0 && { deletes }),
-        ...(lease.wakes && { wakes: lease.wakes }),
+        deletes: [...deletes, ...inboxChange.deletes],
+        wakes,
         run: { boundary: seq, journal: undefined, midStep: false, turn, output: undefined },
       };
     },
   };
-  const fields = parseSaveOptions(
-    {
-      kind: "automatic",
-      trigger,
-      step: before?.head?.step ?? 0,
-      usage: before?.head?.usage ?? { tokens: 0, cost: 0 },
-    },
-    context.registry,
-  );
+  const { step = 0, usage = { tokens: 0, cost: 0 } } = before?.head ?? {};
+  const fields = parseSaveOptions({ kind: "automatic", trigger, step, usage }, context.registry);
   const author: Author = {
     agent: agent.name,
     admit: (now) => {
@@ -135,35 +118,29 @@ async function saveTurn(
       if (!isSame) throw new SavepointError("CONFLICT", "Another process has changed the branch.");
     },
   };
-  try {
-    const row = await cursor.exclusive(async () => {
-      // Another process may have saved since this one last did.
-      author.admit(await cursor.refresh());
-      await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
-      return cursor.head as CheckpointRow;
-    });
-    await enforceRetention(reader, cursor, row);
-    // A new session was created with this checkpoint.
-    const createdAt = heads.session?.record.createdAt ?? row.createdAt;
-    const { number, run, journal } = claimed as NonNullable<typeof claimed>;
-    return { number, preparedAt, createdAt, tape: row.tape, run, journal, queueEntry, boundary: row };
-  } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return undefined;
-    throw error;
-  }
+  const row = await cursor.exclusive(async () => {
+    // Another process may have saved since this one last did.
+    author.admit(await cursor.refresh());
+    await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
+    return cursor.head as CheckpointRow;
+  });
+  await enforceRetention(reader, cursor, row);
+  // A new session was created with this checkpoint.
+  const createdAt = heads.session?.record.createdAt ?? row.createdAt;
+  const records = claimed as NonNullable<typeof claimed>;
+  const { number } = records.run;
+  return { claim: { ...records, number, preparedAt, createdAt, tape: row.tape, boundary: row } };
 }
 
-/** The changes that remove an input from the inbox. The inbox is always checked: its inputs are turns after this one. */
+/** The changes that remove an input from the inbox. */
 function removeFromInbox(
   sessionId: string,
   branch: string,
-  { inbox, inboxCheck }: RunSnapshot,
+  { inbox }: RunSnapshot,
   { number }: TurnInput,
-): { checks: readonly Check[]; puts: Put[]; deletes: string[] } {
-  const checks = [inboxCheck];
-  if (number === undefined || !inbox) return { checks, puts: [], deletes: [] };
+): { puts: Put[]; deletes: string[] } {
+  if (number === undefined || !inbox) return { puts: [], deletes: [] };
   return {
-    checks,
     puts: [{ key: inboxKey(sessionId, branch), value: encodeInbox({ first: number + 1, next: inbox.next }) }],
     deletes: [inputKey(sessionId, branch, number)],
   };

@@ -2,7 +2,6 @@
  * Searches for work: scheduled work that is ready, and runs that dead processes have left. The cost depends on the work found,
  * not on the number of runs that are in progress or waiting.
  */
-import { isSavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import {
   ALL_OWNERS,
@@ -23,6 +22,7 @@ import {
 } from "../../records/index.js";
 import { isAlive, readOwner } from "../status/index.js";
 import { type KeyRange, scan, type Store } from "../../store/index.js";
+import { unlessConflict } from "../../util/index.js";
 
 /** A branch whose work no process runs. */
 export interface PendingWork {
@@ -178,9 +178,6 @@ export async function dropStaleEntry(
   const isStale = !entry || queueIndexKey(session, branch, entry) !== key;
   if (!isStale && !isDone) return;
   const deletes = isStale ? [key] : changeQueueEntry(session, branch, entry, undefined).deletes;
-  try {
-    await store.commit({ checks: [{ key: queueEntryKey(session, branch), value: record?.value }], deletes });
-  } catch (error) {
-    if (!isSavepointError(error, "CONFLICT")) throw error;
-  }
+  const checks = [{ key: queueEntryKey(session, branch), value: record?.value }];
+  await unlessConflict(store.commit({ checks, deletes }));
 }

@@ -1,6 +1,5 @@
 /** The options of a worker. */
-import { SavepointError } from "../../errors.js";
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, toMilliseconds, invalidArgument } from "../../util/index.js";
 
 /** Options of `sp.worker()`. */
 export interface WorkerOptions {
@@ -60,11 +59,11 @@ export function parseWorkerOptions(
   const { concurrency = 10, grace = 30_000, maxDeaths = 5, signals = true } = options;
   for (const [name, value] of Object.entries({ concurrency, maxDeaths })) {
     if (!Number.isInteger(value) || value < 1) {
-      throw new SavepointError("INVALID_ARGUMENT", `${name} must be a positive integer, got ${String(value)}.`);
+      throw invalidArgument(`${name} must be a positive integer, got ${String(value)}.`);
     }
   }
   const lease = toMilliseconds(options.lease ?? defaults.lease, "lease");
-  if (lease < 100) throw new SavepointError("INVALID_ARGUMENT", `lease must be at least 100 ms, got ${lease} ms.`);
+  if (lease < 100) throw invalidArgument(`lease must be at least 100 ms, got ${lease} ms.`);
   return {
     concurrency,
     lease,

@@ -5,12 +5,11 @@
  * branch of a session runs it, and the sessions of a dead or frozen worker are claimed when its lease has expired.
  */
 import { isSavepointError, type SavepointError } from "../../errors.js";
-import type { Context } from "../../context.js";
 import { SessionReader } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
 import { applyCrashPolicy } from "../claims/index.js";
 import { parseAnnouncement, ProcessWatcher } from "../leases/index.js";
-import { branchMapKey, isStoreFailure, type Runs } from "../api/index.js";
+import { branchMapKey, isStoreFailure, type LiveRuns, type Runs } from "../api/index.js";
 import { Alarm } from "./alarm.js";
 import { chooseOrphans, suspicionThreshold } from "./choose-orphans.js";
 import { type WorkerEvent, type WorkerEventOf, type WorkerEventType, WorkerListeners } from "./events.js";
@@ -26,7 +25,6 @@ import type { WorkerSettings } from "./options.js";
 
 /** The Savepoint that a worker belongs to. */
 export interface WorkerHost {
-  readonly context: Context;
   readonly runs: Runs;
   /** Closes the Savepoint, which stops the worker too. */
   close(): Promise<void>;
@@ -54,6 +52,7 @@ const EXPECTED_ENDS = ["LEASE_LOST", "CLOSED", "SESSION_DELETED"] as const;
 export class Worker implements AsyncDisposable {
   readonly name: string;
   readonly #host: WorkerHost;
+  readonly #live: LiveRuns;
   readonly #agents: ReadonlyMap<string, Agent>;
   readonly #settings: WorkerSettings;
   readonly #listeners = new WorkerListeners();
@@ -80,6 +79,7 @@ export class Worker implements AsyncDisposable {
   /** Use `sp.worker(agents)`. */
   constructor(host: WorkerHost, agents: ReadonlyMap<string, Agent>, settings: WorkerSettings) {
     this.#host = host;
+    this.#live = host.runs.live;
     this.#agents = agents;
     this.#settings = settings;
     this.name = settings.name;
@@ -87,7 +87,7 @@ export class Worker implements AsyncDisposable {
 
   /** The number of sessions that it runs now. */
   get running(): number {
-    return this.#host.runs.size;
+    return this.#live.size;
   }
 
   /** Starts the worker. Resolves after its first search for work. The process stays alive until the worker is stopped. */
@@ -128,7 +128,7 @@ export class Worker implements AsyncDisposable {
 
   /** Searches for work and starts it, until the worker is stopped. @param onSearched called after each search */
   async #work(onSearched: () => void): Promise<void> {
-    const { store } = this.#host.context;
+    const { store } = this.#live.context;
     // A missed notification costs the time until the next poll.
     this.#unlisten = await store
       .listen?.((name) => this.#onNotification(name))
@@ -157,13 +157,13 @@ export class Worker implements AsyncDisposable {
 
   /** The number of further sessions that it can run. */
   get #capacity(): number {
-    return this.#settings.concurrency - this.#host.runs.size;
+    return this.#settings.concurrency - this.#live.size;
   }
 
   /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
   #onNotification(name: string): void {
     const announced = parseAnnouncement(name);
-    if (announced && announced.owner !== this.#host.runs.owner) this.#watcher.watch(announced.owner, announced.process);
+    if (announced && announced.owner !== this.#live.owner) this.#watcher.watch(announced.owner, announced.process);
     else if (name === "" || this.#agents.has(name)) this.#alarm.wake();
   }
 
@@ -176,7 +176,7 @@ export class Worker implements AsyncDisposable {
 
   /** Starts as much work as capacity allows. @returns how many runs were started: if any, there may be more */
   async #startWork(): Promise<number> {
-    const { context } = this.#host;
+    const { context } = this.#live;
     if (this.#capacity <= 0) return 0;
     await this.#findOwners();
     const startedOrphans = this.#gone.size > 0 ? await this.#searchGone() : 0;
@@ -192,13 +192,13 @@ export class Worker implements AsyncDisposable {
 
   /** Lists the owners when a sweep is due. Without notifications, listing is the only way to find new ones on this host. */
   async #findOwners(): Promise<void> {
-    const { context, runs } = this.#host;
+    const { context } = this.#live;
     const now = performance.now();
     const isSweep = now >= this.#sweepAt;
     if (!isSweep && context.store.listen) return;
     // Set before anything is awaited, so that a sweep that is requested in the meantime is not overwritten.
     if (isSweep) this.#sweepAt = now + Math.min(this.#settings.lease / 2, LONGEST_INTERVAL);
-    const { alive, gone, nextEnd } = await findOwners(context, runs.owner);
+    const { alive, gone, nextEnd } = await findOwners(context, this.#live.owner);
     this.#watcher.watchAll(alive);
     for (const owner of gone) if (isSweep || !this.#goneBefore.has(owner)) this.#gone.add(owner);
     this.#goneBefore = new Set(gone);
@@ -212,9 +212,10 @@ export class Worker implements AsyncDisposable {
 
   /** Searches for the runs of owners that are gone, and starts them. @returns how many were started */
   async #searchGone(): Promise<number> {
-    const { context, runs } = this.#host;
+    const { context } = this.#live;
     const searched = [...this.#gone];
-    const isSkipped = (work: PendingWork): boolean => this.#isAvoided(work) || runs.has(work.session, work.branch);
+    const isSkipped = (work: PendingWork): boolean =>
+      this.#isAvoided(work) || this.#live.has(work.session, work.branch);
     // Suspects are skipped while one runs: they must not fill the limit and hide the others.
     const limit = this.#capacity + (this.#suspect === undefined ? 0 : EXTRA_ORPHANS);
     const orphans = await findOrphans(context, searched, this.#agents, limit, isSkipped);
@@ -257,10 +258,10 @@ export class Worker implements AsyncDisposable {
     const { session, branch, takeovers } = orphan;
     // It has crashed at most one process, which does not make it a suspect.
     if (takeovers === 0 && threshold > 1) return 0;
-    const { context, runs } = this.#host;
+    const { context, owner } = this.#live;
     const reader = new SessionReader(context, session);
     try {
-      const result = await applyCrashPolicy(reader, branch, runs.owner, this.#agents, this.#settings.maxDeaths);
+      const result = await applyCrashPolicy(reader, branch, owner, this.#agents, this.#settings.maxDeaths);
       if (result.quarantined === undefined) return result.crashes;
       this.emit({ type: "quarantined", sessionId: session, branch, reason: result.quarantined });
     } catch (error) {
@@ -281,12 +282,12 @@ export class Worker implements AsyncDisposable {
 
   /** Starts the run of a session. @returns `false` if there was nothing to do, another process runs it, or it failed */
   async #start(work: PendingWork): Promise<boolean> {
-    const { context, runs } = this.#host;
+    const { runs } = this.#host;
     const { session, branch } = work;
-    if (runs.has(session, branch)) return false;
+    if (this.#live.has(session, branch)) return false;
     try {
       const handle = await runs.resumeScheduled(this.#agents, session, branch);
-      if (typeof handle === "string") await dropStaleEntry(context, work, handle === "nothing");
+      if (typeof handle === "string") await dropStaleEntry(this.#live.context, work, handle === "nothing");
       if (!handle || typeof handle === "string") return false;
       const onEnd = (): void => {
         this.#clearSuspect(work);
@@ -323,7 +324,7 @@ export class Worker implements AsyncDisposable {
 
   /** Postpones scheduled work whose session this worker still runs: it may be reserved, and not be found again soon. */
   #postponeOwn(work: PendingWork): boolean {
-    if (!this.#host.runs.has(work.session, work.branch)) return false;
+    if (!this.#live.has(work.session, work.branch)) return false;
     this.#postponed.set(work.key, work);
     return true;
   }
@@ -333,7 +334,7 @@ export class Worker implements AsyncDisposable {
     const ready = new Map<string, PendingWork>();
     for (const [key, work] of this.#postponed) {
       if (ready.size >= this.#capacity) break;
-      if (this.#host.runs.has(work.session, work.branch)) continue;
+      if (this.#live.has(work.session, work.branch)) continue;
       this.#postponed.delete(key);
       ready.set(key, work);
     }
@@ -348,7 +349,7 @@ export class Worker implements AsyncDisposable {
     await this.#unlisten?.().catch((error: unknown) =>
       this.#fail("the subscription to notifications could not be ended", error),
     );
-    await this.#host.runs.drain(grace);
+    await this.#live.drain(grace);
     this.#host.stopped(this);
   }
 
@@ -368,6 +369,6 @@ export class Worker implements AsyncDisposable {
   #fail(message: string, error: unknown): void {
     const event = { type: "failure", message: `worker ${this.name}: ${message}`, error } as const;
     if (this.#listeners.has("failure")) this.emit(event);
-    else this.#host.context.events.emit("backgroundFailure", event);
+    else this.#live.context.events.emit("backgroundFailure", event);
   }
 }

@@ -162,8 +162,12 @@ class Decoder {
     let from = 0;
     for (const [index, job] of lists.entries()) {
       const tree = trees[index] as TreeNode;
-      this.#putParts(job, tree, pieces[index] as Piece[], frames.slice(from, from + tree.count));
-      from += tree.count;
+      const places = pieces[index] as Piece[];
+      const parts = frames.slice(from, (from += tree.count));
+      const { kind } = job.ref;
+      if (kind === "text" || kind === "dense") this.#putText(job, tree, parts);
+      else if (kind === "value") this.#putValue(job, places[0], parts[0]);
+      else this.#putList(job, tree, places, parts);
     }
     await Promise.all(blobs.map((job) => this.#putBlob(job)));
   }
@@ -179,20 +183,8 @@ class Decoder {
     });
   }
 
-  #putParts(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const { kind } = job.ref;
-    if (kind === "text" || kind === "dense") this.#putText(job, tree, frames);
-    else if (kind === "value") this.#putValue(job, pieces, frames);
-    else this.#putList(job, kind as ListNode["kind"], tree, pieces, frames);
-  }
-
-  #putList(
-    job: Job,
-    kind: ListNode["kind"],
-    tree: TreeNode,
-    pieces: readonly Piece[],
-    frames: readonly (Frame | Unreadable)[],
-  ): void {
+  #putList(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+    const kind = job.ref.kind as ListNode["kind"];
     const keyed = kind === "object" || kind === "dict";
     const elements: Shadow[] = [];
     const keys: string[] = [];
@@ -273,9 +265,7 @@ class Decoder {
     }
   }
 
-  #putValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const piece = pieces[0];
-    const frame = frames[0] ?? { unreadable: "it is missing" };
+  #putValue(job: Job, piece: Piece | undefined, frame: Frame | Unreadable = { unreadable: "it is missing" }): void {
     const parsed = this.#parseElement("array", frame, piece?.tape ?? LOST_TAPE, job.depth);
     if (!piece || !("json" in frame) || "unreadable" in parsed) {
       this.#reportHole(job.path, "unreadable" in parsed ? parsed.unreadable : "it is missing");

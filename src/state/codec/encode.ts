@@ -5,7 +5,6 @@
  * blob is represented by its position in `refs`: `{"messages":{"$":["array",0]}}` with the refs `0+1000`.
  */
 import {
-  type Address,
   BlobNode,
   formatRefs,
   isStoredNode,
@@ -79,7 +78,7 @@ class Encoder {
     if (node instanceof ValueNode) {
       if (!node.piece) {
         const { frame, bytes } = this.frame(node.value);
-        node.piece = pieceAt(this.#put(frame));
+        node.piece = this.#put(frame);
         node.bytes = bytes;
       }
       refs.push({ pieces: [node.piece] });
@@ -138,8 +137,8 @@ class Encoder {
     return [{ tape: this.tape, start, count }];
   }
 
-  #put(frame: Frame): Address {
-    return { tape: this.tape, item: this.first + this.items.push(frame) - 1 };
+  #put(frame: Frame): Piece {
+    return { tape: this.tape, start: this.first + this.items.push(frame) - 1, count: 1 };
   }
 }
 
@@ -163,10 +162,6 @@ function substitute(shadow: Shadow, place: (node: StoredNode) => Shadow): Shadow
     if (after !== before) setKey((copy ??= { ...shadow }), key, after);
   }
   return copy ?? shadow;
-}
-
-function pieceAt(address: Address): Piece {
-  return { tape: address.tape, start: address.item, count: 1 };
 }
 
 function sum(numbers: readonly number[], count: number): number {

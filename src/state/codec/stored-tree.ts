@@ -26,8 +26,7 @@ async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[
   const children = form.level > 1 ? await readNodes(nested, reader) : [];
   return forms.map((node, index) => {
     if (!node) return leafNode([{ tape: LOST_TAPE, start: 0, count: form.counts[index] ?? 0 }]);
-    const { tape, start } = places[index] as Piece;
-    const at = { tape, item: start };
+    const at = places[index] as Piece;
     return form.level === 1 ? leafNode(node.pieces, at) : innerNode(children.splice(0, node.counts.length), at);
   });
 }

@@ -1,4 +1,5 @@
 /** Aligns two lists of keys by a common subsequence of the greatest weight. */
+import { addToList } from "../../util/index.js";
 
 /**
  * Aligns two lists of keys: pairs of indexes with equal keys, ascending on both sides, of the greatest total weight. A key that
@@ -18,11 +19,7 @@ export function alignKeys(
   while (tail < shared - start && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
 
   const places = new Map<string, number[]>();
-  for (let at = b.length - tail - 1; at >= start; at--) {
-    const same = places.get(b[at] as string);
-    if (same) same.push(at);
-    else places.set(b[at] as string, [at]);
-  }
+  for (let at = b.length - tail - 1; at >= start; at--) addToList(places, b[at] as string, at);
   const pairs: [number, number][] = [];
   for (let at = start; at < a.length - tail; at++) {
     const match = places.get(a[at] as string)?.pop();

@@ -4,6 +4,7 @@
  * Parts with the same address in both states are never read. Of two lists, only elements that the other list does not have
  * are read. The result is a tree of differences whose leaves are not decoded yet: two leaves may turn out to be equal.
  */
+import { addToList } from "../../util/index.js";
 import {
   type FrameTree,
   parseFrame,
@@ -204,12 +205,7 @@ function* unsharedEntries(a: View, b: View): ReadTask<[Entries | undefined, Entr
 /** Removes equal pairs from both lists, one for one, because a Map may have several keys of equal content. */
 function withoutEqual(a: readonly FrameTree[], b: readonly FrameTree[]): [FrameTree[], FrameTree[]] {
   const unmatched = new Map<string, FrameTree[]>();
-  for (const part of b) {
-    const key = contentKey(part);
-    const equal = unmatched.get(key);
-    if (equal) equal.push(part);
-    else unmatched.set(key, [part]);
-  }
+  for (const part of b) addToList(unmatched, contentKey(part), part);
   const olds = a.filter((part) => !unmatched.get(contentKey(part))?.pop());
   return [olds, [...unmatched.values()].flat()];
 }

@@ -1,5 +1,5 @@
 /** Appends elements to a list inside a shadow. Costs O(appended elements), not O(list). */
-import { SavepointError } from "../../errors.js";
+import { invalidArgument } from "../../util/index.js";
 import type { ClassRegistry } from "./class-registry.js";
 import { isFrameObject, layoutElement } from "./layout.js";
 import type { Path } from "./pointer.js";
@@ -28,10 +28,9 @@ export function appendToValue(state: unknown, keys: readonly string[], values: r
     state,
   );
   if (!Array.isArray(array)) {
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
-      `Cannot append at ${JSON.stringify(keys.map((key) => `/${key}`).join(""))}: expected an array, found ${array === undefined ? "nothing" : "another value"}.`,
-    );
+    const path = keys.map((key) => `/${key}`).join("");
+    const found = array === undefined ? "nothing" : "another value";
+    throw invalidArgument(`Cannot append at ${JSON.stringify(path)}: expected an array, found ${found}.`);
   }
   for (const value of values) array.push(value);
   return state;

@@ -89,9 +89,8 @@ function equalsObject(shadow: Shadow, value: object, registry: ClassRegistry, fr
       if (shadow instanceof ListNode) return shadow.kind === "dict" && equalsEntries(shadow, value, registry, frozen);
       return equalsTaggedEntries(shadow, "dict", value, registry);
     case "map":
-      return equalsArray(elementsOf(shadow, "map"), [...(value as Map<unknown, unknown>)], registry, undefined);
     case "set":
-      return equalsArray(elementsOf(shadow, "set"), [...(value as Set<unknown>)], registry, undefined);
+      return equalsArray(elementsOf(shadow, kind), [...(value as Iterable<unknown>)], registry, undefined);
     case "date":
       return isTag(shadow, "date", timeOf(value as Date));
     case "url":

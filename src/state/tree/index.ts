@@ -7,16 +7,7 @@ export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-re
 export { equalsShadow } from "./equality.js";
 export { layoutChild, layoutElement, layoutState } from "./layout.js";
 export { ITEM_LIMITS, MAX_DEPTH } from "./limits.js";
-export {
-  type Address,
-  coalesce,
-  innerNode,
-  leafNode,
-  PieceTree,
-  splitPieces,
-  type TreeForm,
-  type TreeNode,
-} from "./piece-tree.js";
+export { coalesce, innerNode, leafNode, PieceTree, splitPieces, type TreeForm, type TreeNode } from "./piece-tree.js";
 export { depthOfPath, joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
 export { RecordedValues } from "./recorded-values.js";
 export { formatRefs, parseRefs, type Piece, type Ref } from "./refs.js";

@@ -1,7 +1,8 @@
 /** Edits of a list: which old elements the new ones equal, and the replacement of a range of elements. */
+import { addToList } from "../../util/index.js";
 import type { StoredValue } from "./recorded-values.js";
 import type { Piece } from "./refs.js";
-import type { ListNode, Shadow, SplicePart } from "./shadow.js";
+import type { ListEntry, ListNode, Shadow, SplicePart } from "./shadow.js";
 import { signatureOf } from "./signature.js";
 
 /** How many old elements with the signature of a new one are compared with it. */
@@ -61,22 +62,13 @@ export function matchElements(
 /** The indexes of the elements of a range by signature, in descending order, so that the first one is at the end. */
 function indexBySignature(elements: readonly Shadow[], { start, end }: Range): Map<unknown, number[]> {
   const places = new Map<unknown, number[]>();
-  for (let at = end - 1; at >= start; at--) {
-    const signature = signatureOf(elements[at]);
-    const same = places.get(signature);
-    if (same) same.push(at);
-    else places.set(signature, [at]);
-  }
+  for (let at = end - 1; at >= start; at--) addToList(places, signatureOf(elements[at]), at);
   return places;
 }
 
 /** One element of the replacement. An element that is neither kept nor stored is new. */
-interface Entry {
-  readonly element: Shadow;
-  readonly key: string | undefined;
+interface Entry extends ListEntry {
   readonly size: number;
-  /** The index that a kept element had. */
-  readonly keptFrom?: number;
   /** The item that a shared element is stored in. */
   readonly piece?: Piece;
 }
@@ -95,12 +87,8 @@ export class ListEdit {
   /** Keeps an old element and its item. */
   keep(at: number): void {
     const { elements, keys } = this.#list;
-    this.#entries.push({
-      element: elements[at] as Shadow,
-      key: keys?.[at],
-      size: this.#list.sizeOf(at),
-      keptFrom: at,
-    });
+    const size = this.#list.sizeOf(at);
+    this.#entries.push({ element: elements[at] as Shadow, key: keys?.[at], size, keptFrom: at });
   }
 
   /** Adds a new element, which is written as an item when the list is encoded. */
@@ -115,22 +103,10 @@ export class ListEdit {
 
   apply(): void {
     const { start, end } = this.#range;
-    const entries = this.#entries;
-    const list = this.#list;
-    const parts = partsOf(entries, start, list);
-    list.replace(
-      start,
-      end,
-      entries.map(({ element }) => element),
-      entries.map(({ key }) => key as string),
-      entries.map(({ keptFrom }) => keptFrom),
-    );
-    list.splice(
-      start,
-      end,
-      entries.map(({ size }) => size),
-      parts,
-    );
+    const parts = partsOf(this.#entries, start, this.#list);
+    const sizes = this.#entries.map(({ size }) => size);
+    this.#list.replace(start, end, this.#entries);
+    this.#list.splice(start, end, sizes, parts);
   }
 }
 

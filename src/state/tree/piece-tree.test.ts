@@ -62,10 +62,11 @@ describe("a piece tree", () => {
 class Nodes {
   readonly items: Frame[] = [];
 
-  write(form: TreeForm): { tape: number; item: number } {
+  write(form: TreeForm): Piece {
     expect(form.pieces.length).toBeLessThanOrEqual(NODE_FANOUT);
     const json = JSON.stringify(form.level === 0 ? [0] : [form.level, form.counts]);
-    return { tape: 0, item: this.items.push({ json, refs: formatRefs([{ pieces: form.pieces }], 0) }) - 1 };
+    const start = this.items.push({ json, refs: formatRefs([{ pieces: form.pieces }], 0) }) - 1;
+    return { tape: 0, start, count: 1 };
   }
 
   readonly reader = {

@@ -3,16 +3,10 @@
  *
  * Leaves hold ranges of items, inner nodes hold nodes. A small list is a single leaf, inline in its frame. A large one is
  * written as node items of at most 64 entries, so that an edit rewrites one path of nodes and never all ranges. Nodes are
- * immutable. A written node knows its address and is not written again.
+ * immutable. A written node knows its item and is not written again.
  */
 import { MAX_INLINE_PIECES, NODE_FANOUT } from "./limits.js";
 import type { Piece } from "./refs.js";
-
-/** The address of an item: its number on a tape of its session. */
-export interface Address {
-  readonly tape: number;
-  readonly item: number;
-}
 
 export type TreeNode = Leaf | Inner;
 
@@ -20,7 +14,7 @@ interface NodeBase {
   /** Elements below this node. */
   readonly count: number;
   /** The item of the node; `undefined` until it is written, and for a node that is inline in a frame. */
-  at?: Address;
+  at?: Piece;
 }
 interface Leaf extends NodeBase {
   readonly pieces: readonly Piece[];
@@ -36,8 +30,8 @@ export interface TreeForm {
   readonly pieces: readonly Piece[];
 }
 
-/** Writes a node as an item and returns its address. */
-export type WriteNode = (form: TreeForm) => Address;
+/** Writes a node as an item and returns the range of that item. */
+export type WriteNode = (form: TreeForm) => Piece;
 
 /** The ranges of a list, editable in O(log n) node writes. */
 export class PieceTree {
@@ -78,13 +72,13 @@ export class PieceTree {
 }
 
 /** A node of ranges of elements. */
-export function leafNode(pieces: readonly Piece[], at?: Address): TreeNode {
+export function leafNode(pieces: readonly Piece[], at?: Piece): TreeNode {
   const count = pieces.reduce((sum, piece) => sum + piece.count, 0);
   return at ? { count, pieces, at } : { count, pieces };
 }
 
 /** A node above other nodes. */
-export function innerNode(children: readonly TreeNode[], at?: Address): TreeNode {
+export function innerNode(children: readonly TreeNode[], at?: Piece): TreeNode {
   const count = children.reduce((sum, child) => sum + child.count, 0);
   return at ? { count, children, at } : { count, children };
 }
@@ -101,7 +95,7 @@ export function coalesce(pieces: readonly Piece[]): Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {
     const last = joined.at(-1);
-    if (piece.count === 0) continue;
+    if (piece.count <= 0) continue;
     if (last && last.tape === piece.tape && last.start + last.count === piece.start) {
       joined[joined.length - 1] = { ...last, count: last.count + piece.count };
     } else joined.push(piece);
@@ -192,7 +186,7 @@ function formOf(nodes: readonly TreeNode[], write: WriteNode): TreeForm {
     const form = forms[index];
     if (form) node.at = write(form);
     if (!node.at) throw new Error("A node that is not written must have an address.");
-    return { tape: node.at.tape, start: node.at.item, count: 1 };
+    return node.at;
   });
   return { level: levelOf(nodes[0]) + 1, counts: nodes.map((node) => node.count), pieces: coalesce(pieces) };
 }

@@ -1,5 +1,5 @@
 /** JSON pointers (RFC 6901), and linked paths, from which a pointer is built only when it is needed. */
-import { SavepointError } from "../../errors.js";
+import { invalidArgument } from "../../util/index.js";
 
 /** The path of a part of a state: its key, and the path of its parent. `undefined` is the root. */
 export interface Path {
@@ -28,15 +28,12 @@ export function joinPointer(pointer: string, key: string | number): string {
 export function parsePointer(pointer: string): string[] {
   if (pointer === "") return [];
   if (!pointer.startsWith("/") || /~(?![01])/.test(pointer)) {
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
+    throw invalidArgument(
       `${JSON.stringify(pointer)} is not a JSON pointer. Write it like "/messages" or "/files/a~1b".`,
     );
   }
-  return pointer
-    .slice(1)
-    .split("/")
-    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const tokens = pointer.slice(1).split("/");
+  return tokens.map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 function escapeToken(key: string | number): string {

@@ -2,6 +2,7 @@
  * Values that a run has already recorded as items. A state that contains such a value refers to its items instead of storing
  * a second copy.
  */
+import { addToList } from "../../util/index.js";
 import type { ClassRegistry } from "./class-registry.js";
 import { equalsShadow } from "./equality.js";
 import type { Piece } from "./refs.js";
@@ -31,11 +32,7 @@ export class RecordedValues {
 
   /** @param stored its shadow becomes part of the state that claims it */
   add(stored: StoredValue): void {
-    if (stored.bytes < MIN_SIZE) return;
-    const signature = signatureOf(stored.shadow);
-    const others = this.#bySignature.get(signature);
-    if (others) others.push(stored);
-    else this.#bySignature.set(signature, [stored]);
+    if (stored.bytes >= MIN_SIZE) addToList(this.#bySignature, signatureOf(stored.shadow), stored);
   }
 
   /** Removes and returns a recorded value that equals `value`. Two places must not share one shadow. */

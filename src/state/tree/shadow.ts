@@ -79,6 +79,15 @@ export interface StoredParts {
   readonly sizes: number[];
 }
 
+/** An element of a replacement in a list. */
+export interface ListEntry {
+  readonly element: Shadow;
+  /** The key, if the list has keys. */
+  readonly key: string | undefined;
+  /** The index that a kept element had. */
+  readonly keptFrom?: number;
+}
+
 /** The elements of an array or Set, pairs of a Map, or entries of an object, each of which is an item. */
 export class ListNode extends PartsNode {
   /** See {@link ListNode.memoized}. */
@@ -104,21 +113,13 @@ export class ListNode extends PartsNode {
     return memo === undefined ? ((this.#memos[index] = compute(this.elements[index] as Shadow)) as T) : memo;
   }
 
-  /**
-   * Replaces the elements `start` to `end`.
-   *
-   * @param keptFrom for each new element, the index that it had before, if it is an old one
-   */
-  replace(
-    start: number,
-    end: number,
-    elements: readonly Shadow[],
-    keys: readonly string[],
-    keptFrom: readonly (number | undefined)[],
-  ): void {
+  /** Replaces the elements `start` to `end`. */
+  replace(start: number, end: number, entries: readonly ListEntry[]): void {
     // The memos are sparse. Without the length of the list, the replacement would end up at a wrong index.
     this.#memos.length = this.elements.length;
-    const memos = keptFrom.map((from) => (from === undefined ? undefined : this.#memos[from]));
+    const memos = entries.map(({ keptFrom }) => (keptFrom === undefined ? undefined : this.#memos[keptFrom]));
+    const elements = entries.map(({ element }) => element);
+    const keys = entries.map(({ key }) => key as string);
     this.#memos = replaceRange(this.#memos, start, end, memos);
     this.elements = replaceRange(this.elements, start, end, elements);
     if (this.keys) this.keys = replaceRange(this.keys, start, end, keys);

@@ -8,6 +8,7 @@
  * verifies heads alone, a load verifies head and body with one hash each, and damage in one item of an uncompressed chunk
  * leaves the others readable.
  */
+import type { Span } from "../../util/index.js";
 import { checksum, CHECKSUM_BYTES, isChecksum } from "../shared/index.js";
 import type { Frame, ItemRefs, Unreadable } from "../contract/index.js";
 import { decompress, type CompressedBody, RAW } from "./compression.js";
@@ -23,8 +24,14 @@ export interface ChunkRow {
   readonly body: Uint8Array;
 }
 
+/** The items of a chunk. */
+export type ChunkPlace = Pick<ChunkRow, "first" | "count">;
+
 /** A chunk without its body. */
 export type ChunkHead = Omit<ChunkRow, "body">;
+
+/** The part of a chunk that has its references: the body only if the chunk has a single item. */
+export type RefsRow = ChunkHead & { readonly body?: Uint8Array | null };
 
 /** An item with its own checksum. */
 export interface ChecksummedFrame extends Frame {
@@ -124,15 +131,30 @@ function byteAt(bytes: Uint8Array, from: number, characters: number): number {
 
 /** Unpacks the items of a chunk with their checksums, to pack them again; `undefined` if any of them is damaged. */
 export function unpackChecksummed(row: ChunkRow): ChecksummedFrame[] | undefined {
-  const frames = unpackChunk(row);
-  if ("unreadable" in frames || !frames.every((frame) => "json" in frame)) return undefined;
+  const frames = unpackIntact(row);
+  if (!frames) return undefined;
   if (row.count === 1) return frames.map((frame) => ({ ...frame, sum: row.sum }));
   const head = unpackHead(row);
   return head && frames.map((frame, index) => ({ ...frame, sum: sumAt(head, index) }));
 }
 
+/** Builds chunks of those items of a chunk that are in these spans; `undefined` if any of its items is damaged. */
+export function cutChunk(row: ChunkRow, spans: readonly Span[]): ChunkRow[] | undefined {
+  const { tape, first } = row;
+  const frames = unpackIntact(row);
+  return (
+    frames &&
+    spans.map(({ start, count }) => packChunk(tape, start, frames.slice(start - first, start - first + count)))
+  );
+}
+
+function unpackIntact(row: ChunkRow): Frame[] | undefined {
+  const frames = unpackChunk(row);
+  return !("unreadable" in frames) && frames.every((frame) => "json" in frame) ? frames : undefined;
+}
+
 /** Lists the items of a chunk that have references. Needs the body only if the chunk has a single item. */
-export function unpackRefs(row: ChunkHead & { readonly body?: Uint8Array | null }): ItemRefs[] | Unreadable {
+export function unpackRefs(row: RefsRow): ItemRefs[] | Unreadable {
   if (row.count === 1) {
     const [frame] = unpackSingle(row as ChunkRow);
     if (!frame || "unreadable" in frame) return damagedChunk(row);

@@ -1,7 +1,8 @@
 /** The size of chunks, which of them are packed together, and which of their items are live. */
+import { IntervalSet, partitionPoint, type Span } from "../../util/index.js";
 import type { Frame } from "../contract/index.js";
 import { RAW } from "./compression.js";
-import { bodyLength, type ChunkRow, packChunk } from "./chunk-codec.js";
+import { bodyLength, type ChunkPlace, type ChunkRow, packChunk } from "./chunk-codec.js";
 
 /** A chunk is full with this many items, or with this many bytes. */
 export const CHUNK_ITEMS = 64;
@@ -68,34 +69,19 @@ export function isFull(group: readonly ChunkRow[]): boolean {
  * Creates a function that returns the live spans of a chunk, where items below `below` are live only in the spans of `live`.
  * The returned spans neither overlap nor touch, because each may become a chunk, and no item may be in two.
  */
-export function liveSpans(
-  live: readonly { readonly start: number; readonly count: number }[],
-  below: number,
-): (chunk: { readonly first: number; readonly count: number }) => { start: number; end: number }[] {
-  const merged: { start: number; end: number }[] = [];
-  const all = [...live.map(({ start, count }) => ({ start, end: start + count })), { start: below, end: Infinity }];
-  for (const span of all.sort((a, b) => a.start - b.start)) {
-    const last = merged.at(-1);
-    if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
-    else if (span.end > span.start) merged.push({ ...span });
-  }
+export function liveSpans(live: readonly Span[], below: number): (chunk: ChunkPlace) => Span[] {
+  const set = new IntervalSet();
+  // In order, so that each is added at the end.
+  for (const { start, count } of [...live].sort((a, b) => a.start - b.start)) set.add(start, count);
+  set.add(below, Infinity);
+  const spans = set.spans();
   return ({ first, count }) => {
-    const result: { start: number; end: number }[] = [];
-    for (let at = firstEndingAfter(merged, first); at < merged.length; at++) {
-      const span = merged[at] as { start: number; end: number };
-      if (span.start >= first + count) break;
-      result.push({ start: Math.max(span.start, first), end: Math.min(span.end, first + count) });
-    }
-    return result;
+    const end = first + count;
+    const from = partitionPoint(spans, (span) => span.start + span.count <= first);
+    const to = partitionPoint(spans, (span) => span.start < end);
+    return spans.slice(from, to).map((span) => {
+      const start = Math.max(span.start, first);
+      return { start, count: Math.min(span.start + span.count, end) - start };
+    });
   };
-}
-
-function firstEndingAfter(spans: readonly { readonly end: number }[], item: number): number {
-  let [low, high] = [0, spans.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((spans[middle] as { end: number }).end <= item) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

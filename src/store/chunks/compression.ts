@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import zlib from "node:zlib";
 import type { decompress as decompressInJavaScript } from "fzstd";
 import { hashBytes } from "../../state/index.js";
-import type { Unreadable } from "../contract/index.js";
+import type { Commit, Unreadable } from "../contract/index.js";
 
 /** The part of `node:zlib` that only newer versions of Node have. */
 interface Zstd {
@@ -50,6 +50,19 @@ export async function compress(body: Uint8Array): Promise<CompressedBody> {
   return packed.body.length <= body.length * MAX_RATIO ? packed : { codec: RAW, body };
 }
 
+/** The stored forms of the blobs that these commits contain, by hash. @param compressing whether to compress them */
+export async function compressBlobs(
+  commits: readonly Commit[],
+  compressing: boolean,
+): Promise<ReadonlyMap<string, CompressedBody>> {
+  const stored = new Map<string, CompressedBody>();
+  for (const { hash, bytes } of commits.flatMap(({ blobs = [] }) => blobs)) {
+    if (!bytes || stored.has(hash)) continue;
+    stored.set(hash, compressing ? await compress(bytes) : { codec: RAW, body: bytes });
+  }
+  return stored;
+}
+
 async function withZstd(zstd: Zstd, body: Uint8Array): Promise<CompressedBody> {
   const params = { [zstd.constants.ZSTD_c_compressionLevel]: LEVEL };
   return { codec: ZSTD, body: await promisify(zstd.zstdCompress)(body, { params }) };
@@ -84,8 +97,10 @@ export function decompress(codec: number, body: Uint8Array): Uint8Array | { read
   }
 }
 
-/** Decompresses and verifies a blob. The hash covers the uncompressed bytes, so it serves as the checksum. */
-export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
+/** Decompresses and verifies the stored form of a blob. The hash covers the uncompressed bytes, so it serves as the checksum. */
+export function readBlob(hash: string, row: CompressedBody | undefined): Uint8Array | Unreadable {
+  if (!row) return { unreadable: `blob ${hash} is missing` };
+  const { codec, body } = row;
   if (!(body instanceof Uint8Array)) return { unreadable: `blob ${hash} is damaged` };
   const bytes = decompress(codec, body);
   if ("unreadable" in bytes) return { unreadable: `blob ${hash} is damaged: it ${bytes.unreadable}` };

@@ -1,6 +1,6 @@
 /** Reads a span of items from the chunks that hold it. */
-import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
-import { type ChunkRow, unpackChunk, unpackItem } from "./chunk-codec.js";
+import type { Frame, ItemRefs, ItemSpan, Unreadable } from "../contract/index.js";
+import { type ChunkPlace, type ChunkRow, type RefsRow, unpackChunk, unpackItem, unpackRefs } from "./chunk-codec.js";
 
 /** Appends the items of a span to `result`, in order. Missing and damaged items are {@link Unreadable}. */
 export function readSpan(
@@ -24,6 +24,21 @@ export function readSpan(
   addMissing(end);
 }
 
+/**
+ * Lists the items of a span that have references; {@link Unreadable} if a chunk is damaged.
+ *
+ * @param rows the chunks that hold the span. Only those of a single item need a body
+ */
+export function readRefs(rows: readonly RefsRow[], { start, count }: ItemSpan): ItemRefs[] | Unreadable {
+  const found: ItemRefs[] = [];
+  for (const row of rows) {
+    const refs = unpackRefs(row);
+    if ("unreadable" in refs) return refs;
+    found.push(...refs.filter(({ item }) => item >= start && item < start + count));
+  }
+  return found;
+}
+
 /** How many single items are read from a chunk before all of it is unpacked. */
 const MAX_SINGLE_READS = 3;
 
@@ -36,7 +51,7 @@ export class LazyChunk {
   #singleReads = 0;
 
   /** @param problem the reason why the chunk cannot be read, if there is no row */
-  constructor(place: { readonly first: number; readonly count: number }, row: ChunkRow | undefined, problem = "") {
+  constructor(place: ChunkPlace, row: ChunkRow | undefined, problem = "") {
     this.first = place.first;
     this.count = place.count;
     this.#row = row;

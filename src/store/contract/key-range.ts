@@ -1,4 +1,5 @@
 /** Key ranges and the order of keys. */
+import { partitionPoint } from "../../util/index.js";
 
 /** Keys from `from` (included) to `to` (excluded), in the order of their UTF-8 bytes. */
 export interface KeyRange {
@@ -29,11 +30,5 @@ function codeUnitRank(unit: number): number {
 
 /** The index of the first of the sorted keys that is not less than `key`. */
 export function lowerBound(keys: readonly string[], key: string): number {
-  let [low, high] = [0, keys.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (compareKeys(keys[middle] as string, key) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return partitionPoint(keys, (other) => compareKeys(other, key) < 0);
 }

@@ -17,8 +17,6 @@ const READS_BEFORE_ADOPTING = 8;
 export const MAX_ATTEMPTS = 5;
 
 export class StoreAccess {
-  readonly contents: StoreContents;
-  readonly lock: FolderLock;
   readonly #mutex = new Mutex();
   /** The failure after which nothing may be written. */
   #poison: unknown;
@@ -27,10 +25,10 @@ export class StoreAccess {
   /** Whether the files must be repaired before the next write. */
   #mustRepair = false;
 
-  constructor(contents: StoreContents, lock: FolderLock) {
-    this.contents = contents;
-    this.lock = lock;
-  }
+  constructor(
+    readonly contents: StoreContents,
+    readonly lock: FolderLock,
+  ) {}
 
   /**
    * Runs work with the lock held, after catching up with other processes. Synchronous work does not yield to the event loop

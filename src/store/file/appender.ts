@@ -68,17 +68,15 @@ export class Appender {
       if (group.entries.length === 0) {
         // A conflict that was found after the lock was lost may not be one.
         this.#access.lock.assertHeld();
-        return valuesOf(parts);
-      }
-      this.#mode.probe("written");
-      if (group.trySyncHere()) {
+      } else {
+        this.#mode.probe("written");
+        if (!group.trySyncHere()) return this.#syncAndPublish(parts, group, attempt);
         this.#publish(group);
-        return valuesOf(parts);
       }
+      return valuesOf(parts);
     } catch (error) {
       return this.#retry(parts, group, attempt, error);
     }
-    return this.#syncAndPublish(parts, group, attempt);
   }
 
   async #syncAndPublish<T>(parts: Part<T>[], group: CommitGroup, attempt: number): Promise<T[]> {

@@ -3,7 +3,7 @@
  * from the lines of all files. Of two lines about the same thing, the one of the later commit counts.
  */
 import { compareKeys, covers, type KeyRange } from "../contract/index.js";
-import type { Slices } from "../../util/index.js";
+import { addToList, getOrAdd, type Slices } from "../../util/index.js";
 import { SortedKeys } from "../shared/index.js";
 import { type DataFile, LINES_PER_PROGRESS } from "./data-file.js";
 import { isRemoval, type LineHead } from "./lines.js";
@@ -132,9 +132,7 @@ export class Catalog {
     const heads = new Map<DataFile, LineHead[]>();
     let count = 0;
     for (const [file, head] of this.#heads()) {
-      const collected = heads.get(file);
-      if (collected) collected.push(head);
-      else heads.set(file, [head]);
+      addToList(heads, file, head);
       if (++count % SLICE === 0) yield;
     }
     return heads;
@@ -183,8 +181,7 @@ export class Catalog {
   }
 
   #putItem(tape: string, item: number, entry: CatalogEntry): void {
-    let items = this.#tapes.get(tape);
-    if (!items) this.#tapes.set(tape, (items = new Map()));
+    const items = getOrAdd(this.#tapes, tape, () => new Map<number, CatalogEntry>());
     items.set(item, newer(items.get(item), entry));
   }
 

@@ -8,21 +8,17 @@
  *
  * Apart from fences, which are synced, the log does not have to be durable: missing lines are derived from the files.
  */
-import { closeSync, fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
+import { fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
-import { headerLine, openForAppend, openIfPresent, readBytes, readHeader } from "./data-file.js";
+import { headerLine, openForAppend, readBytes, readHeader, withFileIfPresent, withHandle } from "./data-file.js";
 import type { Fence } from "./fences.js";
-import { encodeLine, FORMAT, type LineHead, parseLine, splitLines } from "./lines.js";
+import { type CommitFooter, encodeLine, FORMAT, parseLine, splitLines } from "./lines.js";
 
 /** The state of a file after a commit. */
-export interface LogEntry {
+export interface LogEntry extends CommitFooter {
   readonly file: string;
   readonly generation: number;
   readonly size: number;
-  readonly commit: number;
-  /** The newest fence that the writer knew; 0 if omitted. */
-  readonly fence?: number;
-  readonly holds: readonly LineHead[];
   /** `holds` lists all lines of the file that count, not only those of one commit. */
   readonly all?: true;
   /** The commit was not synced to the disk: it can be missing after a power cut. */
@@ -66,15 +62,12 @@ const MIN_REWRITE_SIZE = 1 << 20;
 const REWRITE_FACTOR = 8;
 
 export class CommitLog {
-  readonly path: string;
   #identity = "";
   #size = 0;
   #generation = 0;
   #sizeWhenRewritten = 0;
 
-  constructor(path: string) {
-    this.path = path;
-  }
+  constructor(readonly path: string) {}
 
   /** The size of the part that was read or written by this process. */
   get size(): number {
@@ -88,17 +81,13 @@ export class CommitLog {
 
   /** Reads the entire log; `undefined` if it does not exist. */
   readAll(): LogContents | undefined {
-    const handle = openIfPresent(this.path);
-    if (handle === undefined) return undefined;
-    try {
+    return withFileIfPresent(this.path, (handle) => {
       const log = parseLog(readFileSync(handle));
       this.#generation = log.generation ?? this.#generation;
       // Only up to the last intact line: another process may be writing the next one at this moment.
       [this.#identity, this.#size] = [identityOf(fstatSync(handle)), log.end];
       return log;
-    } finally {
-      closeSync(handle);
-    }
+    });
   }
 
   /** A string that changes when lines are added or the log is rewritten. */
@@ -112,8 +101,7 @@ export class CommitLog {
     const nothing: LogUpdate = { lines: [], isAll: false, acknowledge: () => {} };
     const stat = statSync(this.path, { throwIfNoEntry: false });
     if (!stat || (identityOf(stat) === this.#identity && stat.size === this.#size)) return nothing;
-    const handle = openSync(this.path, "r");
-    try {
+    return withHandle(openSync(this.path, "r"), (handle) => {
       const stats = fstatSync(handle);
       const identity = identityOf(stats);
       const isSame =
@@ -126,9 +114,7 @@ export class CommitLog {
         this.#generation = generation ?? this.#generation;
       };
       return { lines, isAll, acknowledge };
-    } finally {
-      closeSync(handle);
-    }
+    });
   }
 
   /**
@@ -139,8 +125,7 @@ export class CommitLog {
    */
   append(lines: readonly LogLine[], isHeld: () => boolean, sync = false): boolean {
     if (lines.length === 0) return true;
-    const handle = openForAppend(this.path);
-    try {
+    return withHandle(openForAppend(this.path), (handle) => {
       const before = fstatSync(handle).size;
       // Bytes after the last intact line may lack a line end.
       const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(encodeLine).join(""));
@@ -156,9 +141,7 @@ export class CommitLog {
       // If a process that lost the lock has added a line as well, the next update contains both.
       if (isAlone) this.#size += bytes.length;
       return isAlone;
-    } finally {
-      closeSync(handle);
-    }
+    });
   }
 
   /**

@@ -2,11 +2,11 @@
  * The contents of a store, as this process knows them: the files, and the catalog of everything in them. They are loaded
  * once and then updated with the commits of other processes.
  */
-import { closeSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import type { Slices } from "../../util/index.js";
 import { Catalog } from "./catalog.js";
 import { CommitLog, type LogEntry } from "./commit-log.js";
-import { type DataFile, newDataFile, openIfPresent, readHeader, sizeOf } from "./data-file.js";
+import { type DataFile, newDataFile, readHeader, sizeOf, withFileIfPresent } from "./data-file.js";
 import { fenceField, Fences } from "./fences.js";
 import { FileHandles, type FileReplacedError } from "./file-handles.js";
 import { type FileProblem, pushAll, scanFile } from "./file-scan.js";
@@ -150,9 +150,7 @@ export class StoreContents implements StoreState {
    */
   adopt({ file: before }: FileReplacedError): void {
     if (this.files.get(before.name) !== before) return;
-    const handle = openIfPresent(before.path);
-    if (handle === undefined) return;
-    try {
+    withFileIfPresent(before.path, (handle) => {
       const header = readHeader(handle);
       if (!header || header.generation <= before.generation) return;
       const file = newDataFile(before.name, before.path, header.generation);
@@ -161,9 +159,7 @@ export class StoreContents implements StoreState {
       this.#setFile(file);
       this.catalog.applyAll(scan.committed);
       this.catalog.forget(new Set([before]));
-    } finally {
-      closeSync(handle);
-    }
+    });
   }
 
   /** Puts a compacted file in the place of the one with the same name. It does not have the damage of that one. */

@@ -4,7 +4,7 @@
  * A data file is only appended to, or replaced by a file with a higher generation. All writes go to its current end, so a
  * process that lost the lock without noticing overwrites nothing.
  */
-import { constants, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { isMissingFileError } from "../../util/index.js";
 import { encodeLine, type FileHeader, FORMAT, type LineHead, parseLine, type RawLine, splitLines } from "./lines.js";
 
@@ -74,6 +74,21 @@ export function openIfPresent(path: string): number | undefined {
     if (isMissingFileError(error)) return undefined;
     throw error;
   }
+}
+
+/** Runs `work` with an open file, and closes the file. */
+export function withHandle<T>(handle: number, work: (handle: number) => T): T {
+  try {
+    return work(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Runs `work` with a file that is opened for reading; returns `undefined` if the file does not exist. */
+export function withFileIfPresent<T>(path: string, work: (handle: number) => T): T | undefined {
+  const handle = openIfPresent(path);
+  return handle === undefined ? undefined : withHandle(handle, work);
 }
 
 /** Reads up to `length` bytes: fewer at the end of the file. */

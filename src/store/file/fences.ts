@@ -5,6 +5,7 @@
  * last commit that it accepted. Every commit contains the number of the newest fence that its writer knew. A commit that a
  * process writes after losing the lock has an older fence and a later number, so it is void, in whichever file it is.
  */
+import type { CommitFooter } from "./lines.js";
 
 /** A line of the commit log. Commits after `after` are void if their writer knew only older fences. */
 export interface Fence {
@@ -13,10 +14,7 @@ export interface Fence {
 }
 
 /** The fields of a commit that fences depend on. */
-interface FencedCommit {
-  readonly commit: number;
-  readonly fence?: number;
-}
+type FencedCommit = Pick<CommitFooter, "commit" | "fence">;
 
 /** All fences of a store. */
 export class Fences {

@@ -10,10 +10,10 @@
  * | `lock/` | the files of the lock |
  */
 import { createHash } from "node:crypto";
-import { closeSync, mkdirSync, openSync, readdirSync, statSync } from "node:fs";
+import { mkdirSync, openSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
-import { readHeader } from "./data-file.js";
+import { readHeader, withHandle } from "./data-file.js";
 import { storeNotFound } from "../shared/index.js";
 import { targetOfTemporary } from "../../util/index.js";
 
@@ -45,11 +45,7 @@ export function tapeFileName(tape: string): string {
 }
 
 export class Folder {
-  readonly path: string;
-
-  constructor(path: string) {
-    this.path = path;
-  }
+  constructor(readonly path: string) {}
 
   get commits(): string {
     return join(this.path, COMMITS);
@@ -131,7 +127,7 @@ export class Folder {
     const files = [this.commits, this.file(RECORDS_FILE), ...(names.includes(TAPES) ? this.#tapeFiles() : [])];
     const written = files.filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
     // Users may add files of their own, and some headers may be damaged: one intact header is enough.
-    if (written.length > 0) return written.some(hasHeader);
+    if (written.length > 0) return written.some((path) => withHandle(openSync(path, "r"), readHeader) !== undefined);
     const own = [...folders, COMMITS, `${RECORDS_FILE}${EXTENSION}`];
     return names.every((name) => own.includes(name) || targetOfTemporary(name) === COMMITS);
   }
@@ -146,15 +142,6 @@ export class Folder {
 /** Whether a file in the folder of tapes is a data file. Users may keep files of their own there. */
 function isTapeFile(name: string): boolean {
   return /^[th]-/.test(name) && name.endsWith(EXTENSION);
-}
-
-function hasHeader(path: string): boolean {
-  const handle = openSync(path, "r");
-  try {
-    return readHeader(handle) !== undefined;
-  } finally {
-    closeSync(handle);
-  }
 }
 
 function notAStore(url: string, why: string): SavepointError<"NOT_A_STORE"> {

@@ -7,7 +7,15 @@ import { SavepointError } from "../../errors.js";
 import { runSlicesSync, type Slices } from "../../util/index.js";
 import { Catalog, type LocatedLine } from "./catalog.js";
 import type { CommitLog, LogContents, LogEntry, LogLine } from "./commit-log.js";
-import { type DataFile, newDataFile, openIfPresent, readBytes, readHeader, sizeOf } from "./data-file.js";
+import {
+  type DataFile,
+  newDataFile,
+  openIfPresent,
+  readBytes,
+  readHeader,
+  sizeOf,
+  withFileIfPresent,
+} from "./data-file.js";
 import { fenceField, Fences } from "./fences.js";
 import { FileReplacedError } from "./file-handles.js";
 import { EMPTY_SCAN, type FileProblem, pushAll, scanFile } from "./file-scan.js";
@@ -143,15 +151,9 @@ function isLineEnd(handle: number, size: number): boolean {
 export function checkFormats(url: string, folder: Folder, logFormat = FORMAT, names = folder.listDataFiles()): void {
   if (logFormat > FORMAT) throw tooNew(url, logFormat);
   for (const name of names) {
-    const handle = openIfPresent(folder.file(name));
-    // Another process has just removed it.
-    if (handle === undefined) continue;
-    try {
-      const format = readHeader(handle)?.savepoint ?? FORMAT;
-      if (format > FORMAT) throw tooNew(url, format);
-    } finally {
-      closeSync(handle);
-    }
+    // It may be missing, because another process has just removed it.
+    const format = withFileIfPresent(folder.file(name), readHeader)?.savepoint ?? FORMAT;
+    if (format > FORMAT) throw tooNew(url, format);
   }
 }
 
@@ -159,15 +161,11 @@ export function checkFormats(url: string, folder: Folder, logFormat = FORMAT, na
 function readFooters(folder: Folder, names: readonly string[], onProgress: () => void): CommitFooter[] {
   const footers: CommitFooter[] = [];
   for (const name of names) {
-    const handle = openIfPresent(folder.file(name));
-    if (handle === undefined) continue;
-    try {
-      const file = newDataFile(name, folder.file(name), 1);
+    const file = newDataFile(name, folder.file(name), 1);
+    withFileIfPresent(file.path, (handle) => {
       const range = { from: 0, to: sizeOf(handle), fences: new Fences(), onProgress };
       pushAll(footers, scanFile(file, handle, range).footers.values());
-    } finally {
-      closeSync(handle);
-    }
+    });
   }
   return footers;
 }

@@ -1,5 +1,6 @@
 /** Reads the values of records and items at the locations in the catalog. Every line is verified each time. */
-import type { Frame, StoredRecord, Unreadable, UnreadableRecord } from "../contract/index.js";
+import type { Frame, Unreadable } from "../contract/index.js";
+import type { RecordResult } from "../shared/index.js";
 import type { CatalogEntry, LineLocation } from "./catalog.js";
 import { readBytes } from "./data-file.js";
 import { type FileHandles, FileReplacedError } from "./file-handles.js";
@@ -20,7 +21,7 @@ export class LineReader {
     this.#isLastAttempt = isLastAttempt;
   }
 
-  record(key: string, entry: CatalogEntry): StoredRecord | UnreadableRecord {
+  record(key: string, entry: CatalogEntry): RecordResult {
     const [line] = this.lines([entry]);
     if (line?.fields["put"] !== key || line.fields["at"] !== entry.at) {
       return { key, unreadable: `the record ${JSON.stringify(key)} is damaged` };
@@ -79,6 +80,6 @@ export class LineReader {
   }
 }
 
-export function refsOf(line: Line): string {
+function refsOf(line: Line): string {
   return (line.fields["refs"] as string | undefined) ?? "";
 }

@@ -3,10 +3,10 @@
  * footer that lists them, so that no process takes an older version for the newest one: the commit log, which knows about them
  * now, is shortened from time to time.
  */
-import { closeSync, fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
+import { fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncFolderSync, writeBytes } from "../../util/index.js";
-import { type DataFile, headerLine, openForAppend } from "./data-file.js";
+import { type DataFile, headerLine, openForAppend, withHandle } from "./data-file.js";
 import { fenceField, type Fences } from "./fences.js";
 import { type CommitFooter, encodeLine } from "./lines.js";
 import type { HeldLock } from "./lock.js";
@@ -53,23 +53,13 @@ export function applyRepairs(file: DataFile, repairs: readonly Repair[], lock: H
 /** Makes the part of a file durable that the log does not mention. Its writer may have died before syncing it. */
 export function syncUnlogged(file: DataFile, loggedSize: number | undefined): void {
   if (file.size <= (loggedSize ?? 0)) return;
-  const handle = openForAppend(file.path);
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  withHandle(openForAppend(file.path), fsyncSync);
   // The name of a new file, or of one that replaced another, may not be durable either.
   if (loggedSize === undefined) syncFolderSync(dirname(file.path));
 }
 
 function append(file: DataFile, text: string): void {
   const bytes = Buffer.from(text);
-  const handle = openSync(file.path, "a");
-  try {
-    writeBytes(handle, bytes);
-  } finally {
-    closeSync(handle);
-  }
+  withHandle(openSync(file.path, "a"), (handle) => writeBytes(handle, bytes));
   file.size += bytes.length;
 }

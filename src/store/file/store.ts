@@ -6,7 +6,13 @@
  * memory. Values are read when they are requested, and verified each time.
  */
 import { resolve } from "node:path";
-import { GroupCommit, storeClosed } from "../shared/index.js";
+import {
+  CloseableStore,
+  GroupCommit,
+  type ListOptions,
+  type RecordResult,
+  type RetainOptions,
+} from "../shared/index.js";
 import {
   createFailureReporter,
   busyTimeoutOf,
@@ -20,10 +26,8 @@ import {
   type KeyRange,
   type Store,
   type StoredRanges,
-  type StoredRecord,
   type StoreProblem,
   type Unreadable,
-  type UnreadableRecord,
 } from "../contract/index.js";
 import { StoreAccess } from "./access.js";
 import { Appender, type AppendWork } from "./appender.js";
@@ -31,7 +35,7 @@ import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
 import { FilePacker } from "./packer.js";
 import { StoreContents } from "./contents.js";
-import { toFileError } from "../../util/index.js";
+import { IntervalSet, type Span, toFileError } from "../../util/index.js";
 import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
 
@@ -76,7 +80,7 @@ export async function openFileStore(
   }
 }
 
-class FileStore implements Store {
+class FileStore extends CloseableStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
   readonly #access: StoreAccess;
@@ -89,9 +93,9 @@ class FileStore implements Store {
   readonly #report: (message: string, error: unknown) => void;
   #compacting: Promise<void> | undefined;
   #hasWritten = false;
-  #closing: Promise<void> | undefined;
 
   constructor(access: StoreAccess, options: DiskOptions, { tears = true }: FileStoreInternals) {
+    super();
     const { contents } = access;
     this.url = contents.url;
     this.#access = access;
@@ -110,7 +114,7 @@ class FileStore implements Store {
     });
   }
 
-  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
+  async get(keys: readonly string[]): Promise<(RecordResult | undefined)[]> {
     return this.#read((reader) =>
       keys.map((key) => {
         const entry = this.#contents.catalog.record(key);
@@ -119,12 +123,9 @@ class FileStore implements Store {
     );
   }
 
-  async list(
-    range: KeyRange,
-    { limit, reverse = false }: { limit: number; reverse?: boolean },
-  ): Promise<(StoredRecord | UnreadableRecord)[]> {
+  async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
     return this.#read((reader) => {
-      const records: (StoredRecord | UnreadableRecord)[] = [];
+      const records: RecordResult[] = [];
       const { catalog } = this.#contents;
       if (limit <= 0) return records;
       for (const key of catalog.keys(range, reverse)) {
@@ -148,21 +149,19 @@ class FileStore implements Store {
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    await this.#read(() => {});
-    try {
-      return await this.#blobs.read(hash);
-    } catch (error) {
-      throw toFileError(error, this.url, "Reading");
-    }
+    return this.#run("Reading", async () => {
+      await this.#access.read(() => {});
+      return this.#blobs.read(hash);
+    });
   }
 
-  commit(commit: Commit): Promise<CommitResult> {
-    if (this.#closing) return Promise.reject(storeClosed(this.url));
+  async commit(commit: Commit): Promise<CommitResult> {
+    this.assertOpen();
     return this.#commits.commit(commit);
   }
 
   async now(): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#clock();
   }
 
@@ -185,11 +184,7 @@ class FileStore implements Store {
     return this.#read(() => this.#contents.catalog.tapes(range));
   }
 
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below, repack = false }: { below: number; repack?: boolean },
-  ): Promise<Freed> {
+  async retain(tape: string, live: readonly Span[], { below, repack = false }: RetainOptions): Promise<Freed> {
     const name = tapeFileName(tape);
     const total = { items: 0, bytes: 0 };
     return this.#change("Freeing items in", async () => {
@@ -198,7 +193,9 @@ class FileStore implements Store {
         const isLive = createLivenessTest(live);
         const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
         const at = catalog.lastCommit + 1;
-        const head = { free: tape, spans: toSpans(dead.map(([item]) => item)), at };
+        const numbers = new IntervalSet();
+        for (const [item] of dead) numbers.add(item, 1);
+        const head = { free: tape, spans: numbers.spans().map(({ start, count }) => [start, count] as const), at };
         if (dead.length > 0) group.append(name, at, [{ head }]);
         return { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
       });
@@ -263,13 +260,10 @@ class FileStore implements Store {
   }
 
   async compact(): Promise<void> {
-    this.#checkOpen();
-    this.#hasWritten = true;
-    try {
-      await this.#packer.compact();
-    } catch (error) {
-      throw toFileError(error, this.url, "Compacting");
-    }
+    await this.#run("Compacting", () => {
+      this.#hasWritten = true;
+      return this.#packer.compact();
+    });
   }
 
   async bytes(): Promise<number> {
@@ -300,16 +294,7 @@ class FileStore implements Store {
     );
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  async #close(): Promise<void> {
+  protected async release(): Promise<void> {
     await this.#commits.idle();
     await this.#compacting;
     await this.#access.idle();
@@ -354,32 +339,31 @@ class FileStore implements Store {
     return result as T;
   }
 
-  async #change<T>(purpose: string, work: () => T | Promise<T>): Promise<T> {
-    this.#checkOpen();
-    this.#hasWritten = true;
+  #change<T>(purpose: string, work: () => T | Promise<T>): Promise<T> {
+    return this.#run(purpose, () => {
+      this.#hasWritten = true;
+      return this.#access.exclusive(work);
+    });
+  }
+
+  #read<T>(work: (reader: LineReader) => T): Promise<T> {
+    const { handles } = this.#contents;
+    return this.#run("Reading", () => this.#access.read((isLast) => work(new LineReader(handles, isLast))));
+  }
+
+  /** Runs work while the store is open, and converts its errors. @param purpose the beginning of an error message */
+  async #run<T>(purpose: string, work: () => Promise<T>): Promise<T> {
+    this.assertOpen();
     try {
-      return await this.#access.exclusive(work);
+      return await work();
     } catch (error) {
       throw toFileError(error, this.url, purpose);
     }
   }
-
-  async #read<T>(work: (reader: LineReader) => T): Promise<T> {
-    this.#checkOpen();
-    try {
-      return await this.#access.read((isLastAttempt) => work(new LineReader(this.#contents.handles, isLastAttempt)));
-    } catch (error) {
-      throw toFileError(error, this.url, "Reading");
-    }
-  }
-
-  #checkOpen(): void {
-    if (this.#closing) throw storeClosed(this.url);
-  }
 }
 
 /** Whether an item is in one of these spans. Items must be tested in ascending order. */
-function createLivenessTest(live: readonly { start: number; count: number }[]): (item: number) => boolean {
+function createLivenessTest(live: readonly Span[]): (item: number) => boolean {
   const spans = [...live].sort((a, b) => a.start - b.start);
   let at = 0;
   let end = -1;
@@ -388,14 +372,4 @@ function createLivenessTest(live: readonly { start: number; count: number }[]): 
       end = Math.max(end, span.start + span.count);
     return item < end;
   };
-}
-
-function toSpans(items: readonly number[]): [first: number, count: number][] {
-  const spans: [number, number][] = [];
-  for (const item of items) {
-    const last = spans.at(-1);
-    if (last && last[0] + last[1] === item) last[1]++;
-    else spans.push([item, 1]);
-  }
-  return spans;
 }

@@ -2,7 +2,16 @@
  * `memory:`, a store for tests, in maps. Its data is lost when the process ends. Tests compare the other stores with it, so it
  * is as simple as possible.
  */
-import { commitConflict, type FailedCheck, readCounter, storeClosed } from "../shared/index.js";
+import { getOrAdd, type Span } from "../../util/index.js";
+import {
+  CloseableStore,
+  commitConflict,
+  type FailedCheck,
+  type ListOptions,
+  readCounter,
+  type ReserveOptions,
+  type RetainOptions,
+} from "../shared/index.js";
 import {
   type Check,
   type Commit,
@@ -26,7 +35,7 @@ export function openMemoryStore(options: { readonly now?: () => number } = {}): 
   return new MemoryStore(options.now ?? Date.now);
 }
 
-class MemoryStore implements Store {
+class MemoryStore extends CloseableStore implements Store {
   readonly url = "memory:";
   readonly capabilities = { durable: false, shared: false };
   readonly #records = new Map<string, StoredRecord>();
@@ -37,22 +46,19 @@ class MemoryStore implements Store {
   readonly #reserved = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
   #sortedKeys: string[] | undefined;
-  #closed = false;
 
   constructor(clock: () => number) {
+    super();
     this.#clock = clock;
   }
 
   async get(keys: readonly string[]): Promise<(StoredRecord | undefined)[]> {
-    this.#assertOpen();
+    this.assertOpen();
     return keys.map((key) => this.#records.get(key));
   }
 
-  async list(
-    range: KeyRange,
-    { limit, reverse = false }: { limit: number; reverse?: boolean },
-  ): Promise<StoredRecord[]> {
-    this.#assertOpen();
+  async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<StoredRecord[]> {
+    this.assertOpen();
     this.#sortedKeys ??= [...this.#records.keys()].sort(compareKeys);
     const from = lowerBound(this.#sortedKeys, range.from);
     const to = Math.max(from, lowerBound(this.#sortedKeys, range.to));
@@ -63,7 +69,7 @@ class MemoryStore implements Store {
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    this.#assertOpen();
+    this.assertOpen();
     const found: (Frame | Unreadable)[] = [];
     for (const { tape, start, count } of spans) {
       const items = this.#tapes.get(tape);
@@ -75,13 +81,13 @@ class MemoryStore implements Store {
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    this.#assertOpen();
+    this.assertOpen();
     const blob = this.#blobs.get(hash);
     return blob ? Uint8Array.from(blob.bytes) : { unreadable: `blob ${hash} is missing` };
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
-    this.#assertOpen();
+    this.assertOpen();
     const failed: FailedCheck[] = (commit.checks ?? []).filter((check) => !this.#holds(check));
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const { hash, bytes } of commit.blobs ?? []) if (!bytes && !this.#blobs.has(hash)) failed.push({ key: hash });
@@ -114,12 +120,12 @@ class MemoryStore implements Store {
   }
 
   async now(): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     return this.#clock();
   }
 
   async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[]> {
-    this.#assertOpen();
+    this.assertOpen();
     return [...(this.#tapes.get(tape) ?? [])]
       .filter(([item, frame]) => item >= start && item < start + count && frame.refs !== "")
       .sort(([a], [b]) => a - b)
@@ -127,16 +133,12 @@ class MemoryStore implements Store {
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
-    this.#assertOpen();
+    this.assertOpen();
     return [...this.#tapes.keys()].filter((tape) => covers(range, tape)).sort(compareKeys);
   }
 
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below }: { below: number },
-  ): Promise<Freed> {
-    this.#assertOpen();
+  async retain(tape: string, live: readonly Span[], { below }: RetainOptions): Promise<Freed> {
+    this.assertOpen();
     const items = this.#tapes.get(tape);
     let freed = 0;
     let bytes = 0;
@@ -151,7 +153,7 @@ class MemoryStore implements Store {
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     const stored = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
     const missing = [...items].filter(([item]) => !stored.has(item));
     for (const [item, frame] of missing) stored.set(item, frame);
@@ -160,7 +162,7 @@ class MemoryStore implements Store {
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    this.#assertOpen();
+    this.assertOpen();
     return [...this.#blobs.keys()]
       .filter((hash) => hash > after)
       .sort()
@@ -168,7 +170,7 @@ class MemoryStore implements Store {
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
-    this.#assertOpen();
+    this.assertOpen();
     let items = 0;
     let bytes = 0;
     for (const hash of hashes) {
@@ -182,11 +184,11 @@ class MemoryStore implements Store {
   }
 
   async compact(): Promise<void> {
-    this.#assertOpen();
+    this.assertOpen();
   }
 
   async bytes(): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     let bytes = 0;
     for (const { key, value, refs } of this.#records.values()) bytes += key.length + value.length + refs.length;
     for (const tape of this.#tapes.values()) {
@@ -197,7 +199,7 @@ class MemoryStore implements Store {
   }
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     let bytes = 0;
     for (const range of records) {
       for (const { key, value, refs } of this.#records.values()) {
@@ -213,10 +215,7 @@ class MemoryStore implements Store {
     return bytes;
   }
 
-  async reserve(
-    ranges: readonly KeyRange[],
-    { limit, forMs }: { limit: number; forMs: number },
-  ): Promise<StoredRecord[]> {
+  async reserve(ranges: readonly KeyRange[], { limit, forMs }: ReserveOptions): Promise<StoredRecord[]> {
     const now = this.#clock();
     const available: StoredRecord[] = [];
     for (const range of ranges) {
@@ -229,18 +228,13 @@ class MemoryStore implements Store {
   }
 
   async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
-    this.#assertOpen();
+    this.assertOpen();
     this.#listeners.add(listener);
     return async () => void this.#listeners.delete(listener);
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
+  protected async release(): Promise<void> {
     this.#listeners.clear();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
   }
 
   #holds(check: Check): boolean {
@@ -283,20 +277,8 @@ class MemoryStore implements Store {
       this.#reserved.delete(key);
     }
   }
-
-  #assertOpen(): void {
-    if (this.#closed) throw storeClosed(this.url);
-  }
 }
 
 function isTarget(target: string | KeyRange, key: string): boolean {
   return typeof target === "string" ? target === key : covers(target, key);
-}
-
-function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const existing = map.get(key);
-  if (existing !== undefined) return existing;
-  const added = make();
-  map.set(key, added);
-  return added;
 }

@@ -1,12 +1,13 @@
 /** Reads spans of items: all of their chunks with one statement. */
 import { LazyChunk, readSpan, type ChunkRow } from "../chunks/index.js";
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
+import { addToList, partitionPoint } from "../../util/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { PostgresConnection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
-import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
+import { CHUNK_COLUMNS, type Raw, toNumbers } from "./rows.js";
 
-/** Reads the items of spans, in order. */
+/** Reads the items of spans, in order. Each chunk that contains some of them is read once. */
 export async function readItems(
   connection: PostgresConnection,
   spans: readonly ItemSpan[],
@@ -14,11 +15,10 @@ export async function readItems(
   const items: (Frame | Unreadable)[] = [];
   if (spans.length === 0) return items;
   const tapes = new Map<string, LazyChunk[]>();
-  for (const row of await findChunks(connection, spans)) {
-    const chunk = new LazyChunk(row, row);
-    const chunks = tapes.get(row.tape);
-    if (chunks) chunks.push(chunk);
-    else tapes.set(row.tape, [chunk]);
+  const sql = chunkQuery(connection.schema, CHUNK_COLUMNS, spans);
+  const rows = await connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues(spans));
+  for (const row of rows.map(toNumbers)) {
+    addToList(tapes, row.tape, new LazyChunk(row, row));
   }
   for (const span of spans) readSpan(chunksIn(tapes.get(span.tape) ?? [], span), span, items);
   return items;
@@ -26,26 +26,9 @@ export async function readItems(
 
 /** The chunks of a tape that contain a span. */
 function chunksIn(chunks: readonly LazyChunk[], { start, count }: ItemSpan): readonly LazyChunk[] {
-  let [low, high] = [0, chunks.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((chunks[middle] as LazyChunk).first <= start) low = middle + 1;
-    else high = middle;
-  }
-  const from = Math.max(0, low - 1);
-  let to = from;
-  while (to < chunks.length && (chunks[to] as LazyChunk).first < start + count) to++;
-  return chunks.slice(from, to);
-}
-
-/** Reads the chunks that contain these spans, each once, by tape and number. */
-export async function findChunks(connection: PostgresConnection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
-  if (spans.length === 0) return [];
-  const rows = await connection.rows<RawChunk>(
-    chunkQuery(connection.schema, CHUNK_COLUMNS, spans),
-    chunkQueryValues(spans),
-  );
-  return rows.map(toChunk);
+  const from = partitionPoint(chunks, ({ first }) => first <= start) - 1;
+  const to = partitionPoint(chunks, ({ first }) => first < start + count);
+  return chunks.slice(Math.max(0, from), to);
 }
 
 /** Selects for each span the last chunk that starts at or before it, and those that start inside it. */

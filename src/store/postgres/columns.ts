@@ -1,5 +1,6 @@
 /** Lists of rows as arrays, one for each column: the parameters of statements that write many rows. */
 import type { ChunkRow } from "../chunks/index.js";
+import type { KeyRange, StoredRecord } from "../contract/index.js";
 import { bytesArray, integerArray, textArray } from "./arrays.js";
 import { refsSum, valueSum } from "./rows.js";
 
@@ -22,15 +23,17 @@ export function columns<T>(rows: readonly T[], of: readonly Column<T>[]): Buffer
   return of.map((column) => column(rows));
 }
 
+/** The two ends of key ranges. */
+export const RANGE_ARRAYS: readonly Column<KeyRange>[] = [texts(({ from }) => from), texts(({ to }) => to)];
+
 /** The columns of records: key, checksums, refs and value. */
-export const RECORD_ARRAYS: readonly Column<{ readonly key: string; readonly refs: string; readonly value: string }>[] =
-  [
-    texts(({ key }) => key),
-    integers(({ key, value }) => valueSum(key, value)),
-    integers(({ key, refs }) => refsSum(key, refs)),
-    texts(({ refs }) => refs),
-    texts(({ value }) => value),
-  ];
+export const RECORD_ARRAYS: readonly Column<StoredRecord>[] = [
+  texts(({ key }) => key),
+  integers(({ key, value }) => valueSum(key, value)),
+  integers(({ key, refs }) => refsSum(key, refs)),
+  texts(({ refs }) => refs),
+  texts(({ value }) => value),
+];
 
 /** The columns of chunks, without the tape. */
 export const CHUNK_ARRAYS: readonly Column<ChunkRow>[] = [

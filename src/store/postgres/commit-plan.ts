@@ -6,13 +6,14 @@
  * checks: if the counter has another value, the commit is planned again.
  */
 import { commitConflict, readCounter } from "../shared/index.js";
-import { type Check, type Commit, compareKeys, covers, type ItemBatch } from "../contract/index.js";
+import { type Check, type Commit, compareKeys, covers, type ItemBatch, type Put } from "../contract/index.js";
 import { type CompressedBody, packItems, type ChunkRow } from "../chunks/index.js";
 import {
   bytes,
   type Column,
   columns as filledColumns,
   integers,
+  RANGE_ARRAYS,
   RECORD_ARRAYS,
   CHUNK_ARRAYS,
   texts,
@@ -22,12 +23,7 @@ import { CHECK, PUT } from "./functions.js";
 import { refsSum, valueSum } from "./rows.js";
 
 /** The new version of a record. */
-export interface RecordWrite {
-  readonly key: string;
-  readonly value: string;
-  readonly refs: string;
-  readonly ifAbsent: boolean;
-}
+export type RecordWrite = Required<Put>;
 
 export interface PlanOptions {
   /** The time in milliseconds; `undefined` for the clock of the database. */
@@ -120,7 +116,7 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
         integers(({ kind }) => kind),
       ]),
       ...columns(keys, [texts((key) => key)]),
-      ...columns(ranges, [texts(({ from }) => from), texts(({ to }) => to)]),
+      ...columns(ranges, RANGE_ARRAYS),
       ...columns(
         sorted.put.map(({ put }) => put),
         RECORD_ARRAYS,

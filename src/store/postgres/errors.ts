@@ -60,6 +60,29 @@ export function isStatementMissing(error: unknown): boolean {
   return state === "26000" || state === "42P05";
 }
 
+/** The code and the advice for each SQLSTATE. */
+const FAILURES: readonly (readonly [states: readonly string[], code: SavepointErrorCode, advice: string])[] = [
+  [["28P01"], "ACCESS_DENIED", "Check user and password."],
+  [["28000"], "ACCESS_DENIED", "Check the user, and pg_hba.conf on the server."],
+  [
+    ["42501"],
+    "ACCESS_DENIED",
+    "Grant the user the permissions for the schema (GRANT ALL ON SCHEMA … TO …), or to create it (GRANT CREATE ON DATABASE … TO …).",
+  ],
+  [["3D000"], "STORE_NOT_FOUND", "The database does not exist. Create it (CREATE DATABASE …), or use another name."],
+  [["53100"], "IO_FAILED", "The disk of the server is full. Free some space. Nothing that was saved is lost."],
+  [
+    ["54000"],
+    "INVALID_ID",
+    "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.",
+  ],
+  [[READ_ONLY], "IO_FAILED", "This server is read-only. Use the URL of the primary."],
+  [["58030"], "IO_FAILED", "Check the server's disk."],
+  [["XX001", "XX002"], "DAMAGED", "The files of the server are damaged. Restore them from a backup."],
+  [["40P01", "40001", "55P03", "57014"], "BUSY", "Other transactions held locks. Try again."],
+  [["42P01", "3F000", "42883"], "STORE_FAILED", "Tables or functions of Savepoint are missing. Open the store again."],
+];
+
 const TLS_ADVICE = `Set the mode in the URL: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for your own certificate.`;
 
 /**
@@ -90,46 +113,7 @@ export function postgresFailure(error: unknown, url: string, purpose: string): S
       return failure("ACCESS_DENIED", TLS_ADVICE);
     }
   }
-  switch (state) {
-    case "28P01":
-      return failure("ACCESS_DENIED", "Check user and password.");
-    case "28000":
-      if (reason.endsWith("no encryption")) return failure("ACCESS_DENIED", TLS_ADVICE);
-      return failure("ACCESS_DENIED", "Check the user, and pg_hba.conf on the server.");
-    case "42501":
-      return failure(
-        "ACCESS_DENIED",
-        "Grant the user the permissions for the schema (GRANT ALL ON SCHEMA … TO …), or to create it (GRANT CREATE ON DATABASE … TO …).",
-      );
-    case "3D000":
-      return failure(
-        "STORE_NOT_FOUND",
-        "The database does not exist. Create it (CREATE DATABASE …), or use another name.",
-      );
-    case "53100":
-      return failure("IO_FAILED", "The disk of the server is full. Free some space. Nothing that was saved is lost.");
-    case "54000":
-      return failure(
-        "INVALID_ID",
-        "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.",
-      );
-    case READ_ONLY:
-      return failure("IO_FAILED", "This server is read-only. Use the URL of the primary.");
-    case "58030":
-      return failure("IO_FAILED", "Check the server's disk.");
-    case "XX001":
-    case "XX002":
-      return failure("DAMAGED", "The files of the server are damaged. Restore them from a backup.");
-    case "40P01":
-    case "40001":
-    case "55P03":
-    case "57014":
-      return failure("BUSY", "Other transactions held locks. Try again.");
-    case "42P01":
-    case "3F000":
-    case "42883":
-      return failure("STORE_FAILED", "Tables or functions of Savepoint are missing. Open the store again.");
-    default:
-      return failure("STORE_FAILED", "See the cause for details.");
-  }
+  if (state === "28000" && reason.endsWith("no encryption")) return failure("ACCESS_DENIED", TLS_ADVICE);
+  const [, code, advice] = FAILURES.find(([states]) => states.includes(state)) ?? [];
+  return failure(code ?? "STORE_FAILED", advice ?? "See the cause for details.");
 }

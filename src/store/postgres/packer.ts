@@ -5,28 +5,30 @@
  * between, and readers see either the old chunks or the new one. A damaged item is never packed again under a new checksum:
  * its chunk is left as it is.
  */
-import { isSavepointError, SavepointError } from "../../errors.js";
+import { SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { testHooksOf } from "../shared/index.js";
+import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
 import {
   liveSpans,
   PackBacklog,
   packGroup,
-  packChunk,
   planHealing,
   planPacking,
   type ChunkRow,
   findFirstUnpacked,
   type ChunkSize,
-  unpackChunk,
+  cutChunk,
+  freedPart,
 } from "../chunks/index.js";
 import { integerArray } from "./arrays.js";
 import { columns, CHUNK_ARRAYS } from "./columns.js";
 import type { PostgresConnection } from "./connection.js";
+import type { PostgresValue } from "./driver.js";
 import { sqlStateOf } from "./errors.js";
 import { ROWS_CHANGED_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
+import { type Raw, CHUNK_COLUMNS, toNumbers } from "./rows.js";
 
 /** The number of full chunks that are packed at once: most of the cost is the round trip. */
 const CHUNKS_AT_ONCE = 4;
@@ -39,62 +41,46 @@ const MAX_TRIES = 20;
 const UNIQUE_VIOLATION = "23505";
 
 /** The size of a chunk, without its items. */
-interface ChunkInfo {
-  readonly first: number;
-  readonly count: number;
-  readonly sum: number;
-  readonly bytes: number;
-}
+type ChunkInfo = ChunkSize & Pick<ChunkRow, "sum">;
 
 export class PostgresPacker {
   readonly #connection: PostgresConnection;
   readonly #table: string;
   readonly #compress: boolean;
   readonly #probe: (point: PostgresWritePoint) => void;
-  readonly #report: (message: string, error: unknown) => void;
-  readonly #backlog = new PackBacklog(CHUNKS_AT_ONCE);
-  #work: Promise<void> = Promise.resolve();
-  #closed = false;
+  readonly #backlog: PackBacklog;
 
   constructor(connection: PostgresConnection, options: PostgresOptions) {
     this.#connection = connection;
     this.#table = `${connection.schema}.savepoint_chunk`;
     this.#compress = options.compress ?? true;
     this.#probe = testHooksOf(options).probe ?? (() => {});
-    this.#report = createFailureReporter(options);
+    const report = createFailureReporter(options);
+    this.#backlog = new PackBacklog({
+      chunks: CHUNKS_AT_ONCE,
+      pack: (tape, from) => this.#packInBackground(tape, from),
+      onFailure: (error) => report("items could not be packed, and were not changed", error),
+    });
   }
 
   /** Records items that were committed. Packs their tape in the background once they fill several chunks. */
   noteItems(batch: ItemBatch): void {
-    if (this.#backlog.add(batch)) this.#work = this.#work.then(() => this.#packInBackground(batch.tape));
+    this.#backlog.add(batch);
   }
 
-  /** A failure leaves small chunks, which are packed with the next full one. */
-  async #packInBackground(tape: string): Promise<void> {
-    if (this.#closed) return;
-    try {
-      const from = this.#backlog.firstUnpacked(tape) ?? (await this.#findFirstUnpacked(tape));
-      const next = await this.#packFrom(tape, from, false);
-      this.#backlog.setFirstUnpacked(tape, next.from);
-    } catch (error) {
-      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || this.#closed) return;
-      this.#report("items could not be packed, and were not changed", error);
-    }
-  }
-
-  async idle(): Promise<void> {
-    await this.#work;
+  async #packInBackground(tape: string, from: number | undefined): Promise<number> {
+    const first = from ?? findFirstUnpacked(await this.#chunkInfos("ORDER BY first DESC LIMIT $2", [tape, BATCH_ROWS]));
+    return (await this.#packFrom(tape, first, false)).from;
   }
 
   /** Stops packing, and waits for what is in progress. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#work;
+  close(): Promise<void> {
+    return this.#backlog.close();
   }
 
   /** Packs and compresses all tapes. */
   async packAll(): Promise<void> {
-    await this.idle();
+    await this.#backlog.idle();
     const tapes = await this.#connection.rows<{ tape: string }>(
       `SELECT DISTINCT tape FROM ${this.#table} ORDER BY tape`,
     );
@@ -104,17 +90,16 @@ export class PostgresPacker {
   }
 
   /** Frees dead items below a number: entire chunks always, parts of chunks only if `repack` is set. */
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below, repack = false }: { below: number; repack?: boolean },
-  ): Promise<Freed> {
+  async retain(tape: string, live: readonly Span[], { below, repack = false }: RetainOptions): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
-    await this.idle();
+    await this.#backlog.idle();
     const spansIn = liveSpans(live, below);
     let tries = 0;
     for (let from: number | undefined = 0; from !== undefined;) {
-      const infos: readonly ChunkInfo[] = await this.#chunkInfos(tape, from, below);
+      const infos: readonly ChunkInfo[] = await this.#chunkInfos(
+        "AND first >= $2 AND first < $3 ORDER BY first LIMIT $4",
+        [tape, from, below, BATCH_ROWS],
+      );
       const isUnchanged = await this.#retainChunks(tape, infos, spansIn, repack, freed);
       // Another process is packing the same chunks: they are read again.
       if (!isUnchanged && tries++ < MAX_TRIES) continue;
@@ -137,15 +122,15 @@ export class PostgresPacker {
     let isUnchanged = true;
     for (const info of infos) {
       const spans = spansIn(info);
-      const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
+      const kept = spans.reduce((sum, { count }) => sum + count, 0);
       if (kept === 0) dead.push(info);
       if (kept === 0 || kept === info.count || !repack) continue;
       const cut = await this.#cut(tape, info, spans);
       if (cut === "changed") isUnchanged = false;
       if (cut !== "done") continue;
-      freed.items += info.count - kept;
-      // An estimate by share: the rest may take more space than before, because it is not compressed yet.
-      freed.bytes += Math.round((info.bytes * (info.count - kept)) / info.count);
+      const { items, bytes } = freedPart(info, kept);
+      freed.items += items;
+      freed.bytes += bytes;
     }
     const removed = await this.#remove(tape, dead);
     for (const { count, bytes } of removed) {
@@ -166,18 +151,11 @@ export class PostgresPacker {
   }
 
   /** Reduces a chunk to these spans. A damaged chunk is not changed. */
-  async #cut(
-    tape: string,
-    info: ChunkInfo,
-    spans: readonly { start: number; end: number }[],
-  ): Promise<"done" | "changed" | "damaged"> {
+  async #cut(tape: string, info: ChunkInfo, spans: readonly Span[]): Promise<"done" | "changed" | "damaged"> {
     const [row] = await this.#rows(tape, info.first, info.first + 1, 1);
     if (row?.sum !== info.sum) return "changed";
-    const items = unpackChunk(row);
-    if ("unreadable" in items || !items.every((item): item is Frame => "json" in item)) return "damaged";
-    const parts = spans.map(({ start, end }) =>
-      packChunk(tape, start, items.slice(start - row.first, end - row.first)),
-    );
+    const parts = cutChunk(row, spans);
+    if (!parts) return "damaged";
     return (await this.#replace(tape, [row], parts)) ? "done" : "changed";
   }
 
@@ -206,16 +184,6 @@ export class PostgresPacker {
     const done = packed.length === 0 || (await this.#replace(tape, old, packed, all));
     // If another process has packed some of these chunks, the others are packed with those that follow.
     return done || all ? next : { from, more: false };
-  }
-
-  /** The first item of the small chunks at the end of a tape. Everything before it has been packed. */
-  async #findFirstUnpacked(tape: string): Promise<number> {
-    const rows = await this.#connection.rows<Omit<ChunkSize, "first"> & { readonly first: string }>(
-      `SELECT first, count, codec, octet_length(body) AS bytes FROM ${this.#table}
-       WHERE tape = $1 ORDER BY first DESC LIMIT $2`,
-      [tape, BATCH_ROWS],
-    );
-    return findFirstUnpacked(rows.map((row) => ({ ...row, first: Number(row.first) })));
   }
 
   /** Replaces chunks. Returns false, and changes nothing, if another process has changed one of the old ones. */
@@ -250,18 +218,12 @@ export class PostgresPacker {
   async #rows(tape: string, from: number, below: number, limit: number): Promise<ChunkRow[]> {
     const sql = `SELECT ${CHUNK_COLUMNS} FROM ${this.#table}
       WHERE tape = $1 AND first >= $2 AND first < $3 ORDER BY first LIMIT $4`;
-    return (await this.#connection.rows<RawChunk>(sql, [tape, from, below, limit])).map(toChunk);
+    return (await this.#connection.rows<Raw<ChunkRow>>(sql, [tape, from, below, limit])).map(toNumbers);
   }
 
-  async #chunkInfos(tape: string, from: number, below: number): Promise<ChunkInfo[]> {
-    const sql = `SELECT first, count, sum, octet_length(body) AS bytes FROM ${this.#table}
-      WHERE tape = $1 AND first >= $2 AND first < $3 ORDER BY first LIMIT $4`;
-    const rows = await this.#connection.rows<{ first: string; count: number; sum: string; bytes: number }>(sql, [
-      tape,
-      from,
-      below,
-      BATCH_ROWS,
-    ]);
-    return rows.map(({ first, count, sum, bytes }) => ({ first: Number(first), sum: Number(sum), count, bytes }));
+  /** The sizes of chunks of a tape. @param selection further conditions, the order and the limit; $1 is the tape */
+  async #chunkInfos(selection: string, values: PostgresValue[]): Promise<ChunkInfo[]> {
+    const sql = `SELECT first, count, codec, sum, octet_length(body) AS bytes FROM ${this.#table} WHERE tape = $1 ${selection}`;
+    return (await this.#connection.rows<Raw<ChunkInfo>>(sql, values)).map(toNumbers);
   }
 }

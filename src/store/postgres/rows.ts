@@ -1,14 +1,11 @@
 /** Rows of the tables as `pg` returns them: bigint columns are strings. */
-import { checksum, isChecksum } from "../shared/index.js";
+import { checksum, isChecksum, type RecordResult } from "../shared/index.js";
 import type { ChunkRow } from "../chunks/index.js";
-import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
+import type { StoredRecord } from "../contract/index.js";
 
-export interface PostgresRecordRow {
-  readonly key: string;
+export interface PostgresRecordRow extends StoredRecord {
   readonly sum: string;
   readonly refs_sum: string;
-  readonly refs: string;
-  readonly value: string;
 }
 
 export const RECORD_COLUMNS = "key, sum, refs_sum, refs, value";
@@ -21,19 +18,17 @@ export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: Postgre
   return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
 }
 
-/** A row of `savepoint_chunk`. */
-export interface RawChunk extends Omit<ChunkRow, "first" | "sum"> {
-  readonly first: string;
-  readonly sum: string;
-}
+/** A row of `savepoint_chunk`, or some of its columns. */
+export type Raw<Row> = Omit<Row, "first" | "sum"> & { readonly first: string; readonly sum: string };
 
 export const CHUNK_COLUMNS = "tape, first, count, codec, sum, head, body";
 
-export function toChunk({ first, sum, ...rest }: RawChunk): ChunkRow {
-  return { ...rest, first: Number(first), sum: Number(sum) };
+/** Converts the columns that `pg` returns as strings. */
+export function toNumbers<Row extends Pick<ChunkRow, "first" | "sum">>(row: Raw<Row>): Row {
+  return { ...row, first: Number(row.first), sum: Number(row.sum) } as unknown as Row;
 }
 
-export function toRecord(row: PostgresRecordRow): StoredRecord | UnreadableRecord {
+export function toRecord(row: PostgresRecordRow): RecordResult {
   const { key, refs, value } = row;
   if (isIntact(row)) return { key, refs, value };
   return { key, unreadable: `the record ${key} is damaged` };

@@ -6,7 +6,15 @@
  */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { GroupCommit, storeClosed } from "../shared/index.js";
+import { pickByKey, type Span } from "../../util/index.js";
+import {
+  CloseableStore,
+  GroupCommit,
+  type ListOptions,
+  type RecordResult,
+  type ReserveOptions,
+  type RetainOptions,
+} from "../shared/index.js";
 import {
   type Commit,
   type CommitResult,
@@ -18,19 +26,18 @@ import {
   type KeyRange,
   type Store,
   type StoredRanges,
-  type StoredRecord,
   type Unreadable,
-  type UnreadableRecord,
 } from "../contract/index.js";
-import { readBlob, unpackRefs } from "../chunks/index.js";
+import { type ChunkRow, type CompressedBody, readBlob, readRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
+import { columns, RANGE_ARRAYS } from "./columns.js";
 import { PostgresConnection } from "./connection.js";
 import { openPool } from "./driver.js";
 import { postgresFailure } from "./errors.js";
 import { CLOCK } from "./functions.js";
 import { NotificationListener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
-import { type RawChunk, RECORD_COLUMNS, type PostgresRecordRow, toRecord, toChunk } from "./rows.js";
+import { type PostgresRecordRow, type Raw, RECORD_COLUMNS, toNumbers, toRecord } from "./rows.js";
 import { readItems, chunkQuery, chunkQueryValues } from "./chunk-reader.js";
 import { checkServer } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
@@ -64,7 +71,7 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   }
 }
 
-class PostgresStore implements Store {
+class PostgresStore extends CloseableStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
   readonly texts: PostgresTextIndex;
@@ -78,9 +85,9 @@ class PostgresStore implements Store {
   readonly #packer: PostgresPacker;
   readonly #commits: GroupCommit;
   readonly #listener: NotificationListener;
-  #closing: Promise<void> | undefined;
 
   constructor(connection: PostgresConnection, options: PostgresOptions & { readonly syncs: boolean }) {
+    super();
     const { schema } = connection;
     this.url = connection.url;
     this.#connection = connection;
@@ -93,29 +100,25 @@ class PostgresStore implements Store {
     // A hash: with the prefix, the name of a schema may be too long for a channel.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
     this.#listener = new NotificationListener(connection, channel);
-    this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
+    this.texts = new PostgresTextIndex(connection, () => this.assertOpen());
     const writer = new PostgresWriter(connection, channel, options, ({ items = [] }) => {
       for (const batch of items) this.#packer.noteItems(batch);
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
 
-  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
-    this.#checkOpen();
+  async get(keys: readonly string[]): Promise<(RecordResult | undefined)[]> {
+    this.assertOpen();
     if (keys.length === 0) return [];
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
       [textArray(keys)],
     );
-    const byKey = new Map(rows.map((row) => [row.key, toRecord(row)]));
-    return keys.map((key) => byKey.get(key));
+    return pickByKey(keys, rows.map(toRecord), ({ key }) => key);
   }
 
-  async list(
-    range: KeyRange,
-    { limit, reverse = false }: { limit: number; reverse?: boolean },
-  ): Promise<(StoredRecord | UnreadableRecord)[]> {
-    this.#checkOpen();
+  async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
+    this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key >= $1 AND key < $2
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
@@ -125,21 +128,19 @@ class PostgresStore implements Store {
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    this.#checkOpen();
+    this.assertOpen();
     return readItems(this.#connection, spans);
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    this.#checkOpen();
-    const [row] = await this.#connection.rows<{ codec: number; body: Uint8Array }>(
-      `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`,
-      [hash],
-    );
-    return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+    this.assertOpen();
+    const sql = `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`;
+    const [row] = await this.#connection.rows<CompressedBody>(sql, [hash]);
+    return readBlob(hash, row);
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
-    this.#checkOpen();
+    this.assertOpen();
     try {
       return await this.#commits.commit(commit);
     } catch (error) {
@@ -150,7 +151,7 @@ class PostgresStore implements Store {
   }
 
   async now(): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#ownClock?.() ?? this.#serverClock.now();
   }
 
@@ -160,20 +161,15 @@ class PostgresStore implements Store {
   }
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
-    this.#checkOpen();
-    const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
-    const sql = chunkQuery(this.#connection.schema, columns, [span]);
-    const refs: ItemRefs[] = [];
-    for (const row of await this.#connection.rows<RawChunk>(sql, chunkQueryValues([span]))) {
-      const unpacked = unpackRefs(toChunk(row));
-      if ("unreadable" in unpacked) return unpacked;
-      refs.push(...unpacked.filter(({ item }) => item >= span.start && item < span.start + span.count));
-    }
-    return refs;
+    this.assertOpen();
+    const heads = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
+    const sql = chunkQuery(this.#connection.schema, heads, [span]);
+    const rows = await this.#connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues([span]));
+    return readRefs(rows.map(toNumbers), span);
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
-    this.#checkOpen();
+    this.assertOpen();
     // Skips from one tape to the next, because a tape has many rows.
     const rows = await this.#connection.rows<{ tape: string | null }>(
       `WITH RECURSIVE t AS (
@@ -187,22 +183,18 @@ class PostgresStore implements Store {
     return rows.map(({ tape }) => tape as string);
   }
 
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    options: { below: number; repack?: boolean },
-  ): Promise<Freed> {
-    this.#checkOpen();
+  async retain(tape: string, live: readonly Span[], options: RetainOptions): Promise<Freed> {
+    this.assertOpen();
     return this.#packer.retain(tape, live, options);
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#packer.heal(tape, items);
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    this.#checkOpen();
+    this.assertOpen();
     const rows = await this.#connection.rows<{ hash: string }>(
       `SELECT hash FROM ${this.#blobs} WHERE hash > $1 ORDER BY hash LIMIT $2`,
       [after, limit],
@@ -211,7 +203,7 @@ class PostgresStore implements Store {
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
-    this.#checkOpen();
+    this.assertOpen();
     const rows = await this.#connection.rows<{ bytes: number }>(
       `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
       [textArray(hashes), Math.floor(unusedSince)],
@@ -222,7 +214,7 @@ class PostgresStore implements Store {
 
   /** Packs all tapes and vacuums the tables. Freed space is reused; the server returns only the free end of its files. */
   async compact(): Promise<void> {
-    this.#checkOpen();
+    this.assertOpen();
     await this.#packer.packAll();
     for (const table of [this.#records, this.#chunks, this.#blobs]) {
       await this.#connection.query(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
@@ -230,7 +222,7 @@ class PostgresStore implements Store {
   }
 
   async bytes(): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     const [row] = await this.#connection.rows<{ bytes: string }>(
       `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c
        WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND c.relname LIKE 'savepoint\\_%'`,
@@ -240,11 +232,7 @@ class PostgresStore implements Store {
   }
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
-    this.#checkOpen();
-    const ends = (ranges: readonly KeyRange[]): Buffer[] => [
-      textArray(ranges.map(({ from }) => from)),
-      textArray(ranges.map(({ to }) => to)),
-    ];
+    this.assertOpen();
     const [row] = await this.#connection.rows<{ bytes: string }>(
       `SELECT (SELECT coalesce(sum(octet_length(r.key) + octet_length(r.refs) + octet_length(r.value)), 0)
         FROM unnest($1::text[], $2::text[]) AS w (low, high)
@@ -252,16 +240,13 @@ class PostgresStore implements Store {
       + (SELECT coalesce(sum(octet_length(r.head) + octet_length(r.body)), 0)
         FROM unnest($3::text[], $4::text[]) AS w (low, high)
         JOIN ${this.#chunks} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
-      [...ends(records), ...ends(tapes)],
+      [...columns(records, RANGE_ARRAYS), ...columns(tapes, RANGE_ARRAYS)],
     );
     return Number(row?.bytes);
   }
 
-  async reserve(
-    ranges: readonly KeyRange[],
-    { limit, forMs }: { limit: number; forMs: number },
-  ): Promise<(StoredRecord | UnreadableRecord)[]> {
-    this.#checkOpen();
+  async reserve(ranges: readonly KeyRange[], { limit, forMs }: ReserveOptions): Promise<RecordResult[]> {
+    this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `WITH picked AS (
         SELECT r.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (low, high, place)
@@ -271,40 +256,21 @@ class PostgresStore implements Store {
         ) AS r ORDER BY w.place, r.key LIMIT $3
       ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) + $4 FROM picked
       WHERE r.key = picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
-      [
-        textArray(ranges.map(({ from }) => from)),
-        textArray(ranges.map(({ to }) => to)),
-        limit,
-        Math.ceil(forMs),
-        this.#ownClock ? Math.floor(this.#ownClock()) : null,
-      ],
+      [...columns(ranges, RANGE_ARRAYS), limit, Math.ceil(forMs), this.#ownClock ? Math.floor(this.#ownClock()) : null],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));
     return rows.map(toRecord).sort((a, b) => placeOf(a.key) - placeOf(b.key) || (a.key < b.key ? -1 : 1));
   }
 
   async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#listener.add(listener);
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  async #close(): Promise<void> {
+  protected async release(): Promise<void> {
     await this.#commits.idle();
     await this.#packer.close();
     await this.#listener.close();
     await this.#connection.close();
-  }
-
-  #checkOpen(): void {
-    if (this.#closing) throw storeClosed(this.url);
   }
 }

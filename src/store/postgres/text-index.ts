@@ -11,6 +11,7 @@ import {
   type TextUpdate,
 } from "../contract/index.js";
 import { toIndexableText, toSearchableText } from "../shared/index.js";
+import { pickByKey } from "../../util/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { PostgresConnection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
@@ -62,14 +63,12 @@ export class PostgresTextIndex implements TextIndex {
 
   async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
     const rows = await this.#sourceRows("name = ANY ($1::text[])", textArray(names));
-    const byName = new Map(rows.map((source) => [source.name, source]));
-    return names.map((name) => byName.get(name));
+    return pickByKey(names, rows, ({ name }) => name);
   }
 
   async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
     const rows = await this.#sourceRows("id = ANY ($1::bigint[])", integerArray(ids));
-    const byId = new Map(rows.map((source) => [source.id, source]));
-    return ids.map((id) => byId.get(id));
+    return pickByKey(ids, rows, ({ id }) => id);
   }
 
   async update({ sources, marks }: TextUpdate): Promise<boolean> {

@@ -9,7 +9,7 @@
 import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
 import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
-import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
+import { type ChunkRow, type CompressedBody, compressBlobs, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
 import type { PostgresConnection } from "./connection.js";
@@ -84,7 +84,7 @@ export class PostgresWriter {
     const done = (): CommitOutcome[] => commits.map((commit) => outcomes.get(commit) as CommitOutcome);
     let left = [...commits];
     try {
-      const blobs = await this.#compressBlobs(commits);
+      const blobs = await compressBlobs(commits, this.#options.compress ?? true);
       for (let tries = 0; left.length > 0; tries++) {
         this.#probe("begin");
         const reads = await this.#readCounters(left, tries > 0);
@@ -287,18 +287,6 @@ export class PostgresWriter {
     const sql = `SELECT ${RECORD_COLUMNS} FROM ${this.#connection.schema}.savepoint_record WHERE key = ANY ($1::text[])`;
     const rows = await this.#connection.rows<PostgresRecordRow>(sql, [textArray(keys)]);
     return new Map(rows.map((row) => [row.key, row]));
-  }
-
-  /** Compresses the blobs of these commits. */
-  async #compressBlobs(commits: readonly Commit[]): Promise<ReadonlyMap<string, CompressedBody>> {
-    const compressed = new Map<string, CompressedBody>();
-    for (const { blobs = [] } of commits) {
-      for (const { hash, bytes } of blobs) {
-        if (!bytes || compressed.has(hash)) continue;
-        compressed.set(hash, this.#options.compress === false ? { codec: RAW, body: bytes } : await compress(bytes));
-      }
-    }
-    return compressed;
   }
 }
 

@@ -3,6 +3,7 @@
  * Everything that must be the same in every store (what a checksum covers, when commits share a sync) is here.
  */
 export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
+export { CloseableStore, type ListOptions, type ReserveOptions, type RetainOptions } from "./closeable-store.js";
 export { counterDamaged, readCounter } from "./counter.js";
 export {
   commitConflict,

@@ -16,6 +16,7 @@ import {
   type TextSource,
   type TextUpdate,
 } from "../contract/index.js";
+import { pickByKey } from "../../util/index.js";
 import { type RecordResult, scan } from "./scan.js";
 
 /** Stands for the content of every unreadable record. No checksum is negative. */
@@ -62,8 +63,8 @@ class ScanTextIndex implements TextIndex {
   }
 
   async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
-    const byId = new Map([...this.#entries.values()].map(({ source }) => [source.id, source]));
-    return ids.map((id) => byId.get(id));
+    const sources = [...this.#entries.values()].map(({ source }) => source);
+    return pickByKey(ids, sources, ({ id }) => id);
   }
 
   async update({ sources, marks }: TextUpdate): Promise<boolean> {

@@ -1,4 +1,5 @@
 /** A sorted set of many keys. It is split into short lists, so that adding a key moves few others. */
+import { partitionPoint } from "../../util/index.js";
 import { compareKeys, type KeyRange, lowerBound } from "../contract/index.js";
 
 const MAX_LIST = 512;
@@ -54,12 +55,6 @@ export class SortedKeys {
 
   /** The index of the first list whose last key is not less than this one. */
   #listOf(key: string): number {
-    let [low, high] = [0, this.#lists.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (compareKeys((this.#lists[middle] as string[]).at(-1) as string, key) < 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return partitionPoint(this.#lists, (list) => compareKeys(list.at(-1) as string, key) < 0);
   }
 }

@@ -5,7 +5,7 @@
  * of the records are stored a second time beside it, with a checksum of their own: if the body is damaged, it is still known
  * which records the commit has changed.
  */
-import type { Commit, Frame } from "../contract/index.js";
+import type { Commit, Frame, ItemBatch, StoredRecord } from "../contract/index.js";
 import { checksum, isChecksum } from "../shared/index.js";
 
 /** A row of `savepoint_buffer`, without its id. */
@@ -16,32 +16,22 @@ export interface BufferRow {
   readonly body: Uint8Array;
 }
 
-export interface BufferedPut {
-  readonly key: string;
-  readonly value: string;
-  readonly refs: string;
-}
-
-export interface BufferedItems {
-  readonly tape: string;
-  readonly first: number;
-  readonly items: readonly Frame[];
-}
+export type BufferedItems = Extract<ItemBatch, { readonly first: number }>;
 
 /** A commit in the buffer. */
 export interface BufferedCommit {
-  readonly puts: readonly BufferedPut[];
+  readonly puts: readonly StoredRecord[];
   readonly items: readonly BufferedItems[];
 }
 
 /** Keys and lengths of the records; tapes, first numbers and lengths of the items. */
 type Header = [records: [string, number, number][], batches: [string, number, number[]][]];
 
-/** Encodes a commit that only puts records and appends items with numbers. */
-export function encodeCommit({ puts = [], items = [] }: Commit): BufferRow {
+/** Encodes a commit. */
+export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
   const parts: string[] = [];
   const records: Header[0] = [];
-  for (const { key, value, refs = "" } of puts) {
+  for (const { key, value, refs } of puts) {
     records.push([key, value.length, refs.length]);
     parts.push(value, refs);
   }
@@ -52,22 +42,18 @@ export function encodeCommit({ puts = [], items = [] }: Commit): BufferRow {
       lengths.push(json.length, refs.length);
       parts.push(json, refs);
     }
-    batches.push([batch.tape, "first" in batch ? batch.first : 0, lengths]);
+    batches.push([batch.tape, batch.first, lengths]);
   }
   const text = `${JSON.stringify([records, batches])}\n${parts.join("")}`;
   const keys = JSON.stringify(puts.map(({ key }) => key));
   return { keys, keys_sum: checksum(keys), sum: checksum(text), body: Buffer.from(text) };
 }
 
-/** The result of {@link decodeCommit} for an encoded commit, without encoding it. */
+/** The buffered form of a commit that only puts records and appends items with numbers. */
 export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
   return {
     puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
-    items: items.map((batch) => ({
-      tape: batch.tape,
-      first: "first" in batch ? batch.first : 0,
-      items: batch.items,
-    })),
+    items: items.filter((batch) => "first" in batch),
   };
 }
 

@@ -12,6 +12,7 @@ import {
   type StoredRanges,
   type Unreadable,
 } from "../contract/index.js";
+import { getOrAdd } from "../../util/index.js";
 import type { RecordResult } from "../shared/index.js";
 import type { BufferEntry } from "./write-buffer.js";
 
@@ -30,8 +31,7 @@ export class BufferOverlay {
       }
       for (const put of commit.puts) this.#records.set(put.key, put);
       for (const { tape, first, items } of commit.items) {
-        const buffered = this.#tapes.get(tape) ?? new Map<number, Frame>();
-        this.#tapes.set(tape, buffered);
+        const buffered = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
         for (const [index, frame] of items.entries()) buffered.set(first + index, frame);
       }
     }

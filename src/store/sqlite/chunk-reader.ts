@@ -1,5 +1,5 @@
 /** Finds the chunks that hold a span of items. */
-import { CHUNK_ITEMS, type ChunkRow, LazyChunk } from "../chunks/index.js";
+import { CHUNK_ITEMS, type ChunkPlace, type ChunkRow, LazyChunk } from "../chunks/index.js";
 import type { ItemSpan } from "../contract/index.js";
 import type { SqliteConnection } from "./connection.js";
 
@@ -21,10 +21,7 @@ export class ChunkCache {
       const rows = this.#connection.rows<ChunkRow>(SPAN_CHUNKS, ...spanArguments(span));
       return rows.map((row) => (row.tape === tape ? this.#add(row) : misplacedChunk(tape, row)));
     }
-    const places = this.#connection.rows<{ id: number; first: number; count: number }>(
-      SPAN_PLACES,
-      ...spanArguments(span),
-    );
+    const places = this.#connection.rows<ChunkPlace & { id: number }>(SPAN_PLACES, ...spanArguments(span));
     return places.map(({ id, first, count }) => {
       const cached = this.#chunks.get(`${first} of ${tape}`);
       if (cached) return cached;
@@ -58,6 +55,6 @@ const SPAN_PLACES = selectChunks("id, first, count");
 const SPAN_CHUNKS = selectChunks("tape, first, count, codec, sum, head, body");
 const CHUNK_BY_ID = "SELECT tape, first, count, codec, sum, head, body FROM savepoint_chunk WHERE id = ?";
 
-function misplacedChunk(tape: string, place: { first: number; count: number }): LazyChunk {
+function misplacedChunk(tape: string, place: ChunkPlace): LazyChunk {
   return new LazyChunk(place, undefined, `the index of tape ${tape} is damaged at item ${place.first}`);
 }

@@ -62,9 +62,7 @@ export class SqliteConnection {
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #busyTimeout: number;
-  readonly #sync: WalSync | undefined;
-  readonly #guard: FileGuard | undefined;
-  readonly #release: (() => Promise<void>) | undefined;
+  readonly #parts: ConnectionParts;
   readonly #transactions = new Mutex();
   #closed = false;
   /** The error of the write that poisoned the connection. */
@@ -90,9 +88,7 @@ export class SqliteConnection {
     this.owned = owned;
     this.#database = database;
     this.#busyTimeout = busyTimeoutOf(options);
-    this.#sync = parts.sync;
-    this.#guard = parts.guard;
-    this.#release = parts.release;
+    this.#parts = parts;
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT}`);
   }
 
@@ -153,10 +149,10 @@ export class SqliteConnection {
    * @param alone whether only one commit waits for it
    */
   async makeDurable(alone: boolean): Promise<void> {
-    if (this.#sync) {
+    if (this.#parts.sync) {
       if (this.#poison !== undefined) throw poisonedConnection(this.url, this.#poison);
       try {
-        await this.#sync.flush(alone);
+        await this.#parts.sync.flush(alone);
       } catch (error) {
         // A disk that failed once may have dropped the pages, so a second sync would succeed without storing them.
         this.#poison = error;
@@ -174,7 +170,7 @@ export class SqliteConnection {
     // Closing removes the WAL.
     if (this.#closed) return;
     try {
-      this.#guard?.verify(this.url);
+      this.#parts.guard?.verify(this.url);
     } catch (error) {
       throw this.failure(error, what);
     }
@@ -182,13 +178,13 @@ export class SqliteConnection {
 
   /** Problems of the database's files since they were opened. */
   fileProblems(): StoreProblem[] {
-    const problem = this.#guard?.findProblem();
+    const problem = this.#parts.guard?.findProblem();
     return problem ? [problem] : [];
   }
 
   /** Makes the next transaction preallocate space in the WAL, which has this many pages. */
   requestWalSpace(pages: number): void {
-    if (this.#sync) this.#walPages = pages;
+    if (this.#parts.sync) this.#walPages = pages;
   }
 
   /**
@@ -209,7 +205,7 @@ export class SqliteConnection {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#transactions.idle();
-    await this.#sync?.close();
+    await this.#parts.sync?.close();
     this.#statements.clear();
     if (!this.owned) return;
     // Returns the pages of the flushed write buffer.
@@ -217,12 +213,12 @@ export class SqliteConnection {
     // SQLite does this automatically when the last connection closes, unless a driver keeps statements alive.
     this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
     this.#database.close();
-    await this.#release?.();
+    await this.#parts.release?.();
   }
 
   /** A failure loses nothing: committed data stays in the WAL, where the next process that opens the file finds it. */
   #tidy(sql: string): void {
-    if (this.#poison !== undefined || this.#guard?.isBroken) return;
+    if (this.#poison !== undefined || this.#parts.guard?.isBroken) return;
     try {
       this.#database.exec(sql);
     } catch {
@@ -301,7 +297,7 @@ export class SqliteConnection {
     if (pages === undefined) return;
     this.#walPages = undefined;
     try {
-      this.#sync?.preallocate(pages);
+      this.#parts.sync?.preallocate(pages);
     } catch {
       // The disk may be full. If there is no space for the transaction itself, the transaction fails and reports it.
     }

@@ -105,6 +105,25 @@ function isSystemError(error: unknown): boolean {
   return error instanceof Error && "syscall" in error;
 }
 
+/** The code and the advice for each result code of SQLite. */
+const FAILURES: readonly (readonly [results: readonly number[], code: SavepointErrorCode, advice: string])[] = [
+  [[BUSY, LOCKED], "BUSY", "Another process holds the store's lock; try again."],
+  [
+    [CORRUPT, NOT_A_DATABASE],
+    "DAMAGED",
+    "A disk that fails to read causes the same error: check the system's log. If the disk is fine, restore the file from a backup.",
+  ],
+  [[FULL], "IO_FAILED", "Free some space; no saved data is lost."],
+  [[READ_ONLY], "IO_FAILED", "Make the file and its folder writable."],
+  [
+    [CANNOT_OPEN],
+    "IO_FAILED",
+    "Check that the folder exists and is writable, and how many files the process has open.",
+  ],
+  [[NO_MEMORY], "IO_FAILED", "Try again when more memory is available."],
+  [[IO], "IO_FAILED", "Check the disk, then open the store again."],
+];
+
 /** The URL of a database, and its file if it has one. */
 export interface DatabaseLocation {
   readonly url: string;
@@ -120,33 +139,11 @@ export function sqliteFailure(error: unknown, { url, path }: DatabaseLocation, w
   if (isDiskFull(error, path)) {
     return failure("IO_FAILED", "The disk is full. Free some space; no saved data is lost.");
   }
-  switch (resultCode(error)) {
-    case BUSY:
-    case LOCKED:
-      return failure("BUSY", "Another process holds the store's lock; try again.");
-    case CORRUPT:
-    case NOT_A_DATABASE:
-      return failure(
-        "DAMAGED",
-        "A disk that fails to read causes the same error: check the system's log. If the disk is fine, restore the file from a backup.",
-      );
-    case FULL:
-      return failure("IO_FAILED", "Free some space; no saved data is lost.");
-    case READ_ONLY:
-      return failure("IO_FAILED", "Make the file and its folder writable.");
-    case CANNOT_OPEN:
-      return failure(
-        "IO_FAILED",
-        "Check that the folder exists and is writable, and how many files the process has open.",
-      );
-    case NO_MEMORY:
-      return failure("IO_FAILED", "Try again when more memory is available.");
-    case IO:
-      return failure("IO_FAILED", "Check the disk, then open the store again.");
-    default:
-      if (isSystemError(error)) return failure("IO_FAILED", "Check the path and its permissions.");
-      return failure("STORE_FAILED", "See the cause for details.");
-  }
+  const result = resultCode(error);
+  const [, code, advice] = FAILURES.find(([results]) => results.some((each) => each === result)) ?? [];
+  if (code && advice) return failure(code, advice);
+  if (isSystemError(error)) return failure("IO_FAILED", "Check the path and its permissions.");
+  return failure("STORE_FAILED", "See the cause for details.");
 }
 
 /** The error for a disk that fails to read. The data itself may be intact. */

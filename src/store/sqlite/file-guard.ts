@@ -85,7 +85,8 @@ function describe(what: string, unchecked: number): string {
   );
 }
 
-function statIfExists(path: string): BigIntStats | undefined {
+/** The status of a file; `undefined` if it does not exist, also because a part of its path is a file. */
+export function statIfExists(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
   } catch (error) {

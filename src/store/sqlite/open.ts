@@ -1,15 +1,14 @@
 /** Opens a SQLite store: finds or creates the database, and composes the parts that its target needs. */
-import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { mkdirSync, realpathSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isMissingFileError } from "../../util/index.js";
 import { busyTimeoutOf, createFailureReporter, type Store } from "../contract/index.js";
 import { storeNotFound, testHooksOf } from "../shared/index.js";
 import { SqliteConnection } from "./connection.js";
 import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
-import { FileGuard } from "./file-guard.js";
+import { FileGuard, statIfExists } from "./file-guard.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import { trackOpenFile } from "./release-files.js";
 import { migrate } from "./schema.js";
@@ -70,7 +69,7 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
 function prepareFile(path: string, url: string, options: SqliteOptions): void {
   const stats = statIfExists(path);
   if (stats?.isDirectory()) throw notADatabase(url);
-  const size = stats?.size ?? 0;
+  const size = Number(stats?.size ?? 0);
   if (options.create === false && size === 0) throw storeNotFound(url);
   mkdirSync(dirname(path), { recursive: true });
   // SQLite would treat such a short file as a new database.
@@ -146,16 +145,6 @@ async function prepareDatabase(
   }
   // Always explicit: one driver lowers it automatically in WAL mode.
   database.exec(`PRAGMA synchronous = ${options.durability === "process" ? "NORMAL" : "FULL"}`);
-}
-
-/** The status of a file; `undefined` if it does not exist, also because a part of its path is a file. */
-function statIfExists(path: string): Stats | undefined {
-  try {
-    return statSync(path);
-  } catch (error) {
-    if (isMissingFileError(error)) return undefined;
-    throw error;
-  }
 }
 
 function notADatabase(url: string): SavepointError<"NOT_A_STORE"> {

@@ -6,23 +6,23 @@
  * the new one. A damaged item is never packed again under a new checksum: its chunk stays as it is.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { isSavepointError } from "../../errors.js";
 import {
   CHUNK_ITEMS,
+  cutChunk,
+  freedPart,
   type ChunkRow,
   type ChunkSize,
   findFirstUnpacked,
   HAS_FAST_COMPRESSION,
   liveSpans,
   PackBacklog,
-  packChunk,
   packGroup,
   planHealing,
   planPacking,
-  unpackChunk,
 } from "../chunks/index.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { testHooksOf } from "../shared/index.js";
+import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { CHUNK_COLUMNS, insertChunk, type StoredChunk } from "./rows.js";
@@ -42,41 +42,36 @@ export class SqlitePacker {
   readonly #probe: (point: WritePoint) => void;
   readonly #compress: boolean;
   readonly #compressesAtOnce: boolean;
-  readonly #report: (message: string, error: unknown) => void;
-  readonly #backlog = new PackBacklog();
-  #work: Promise<void> = Promise.resolve();
+  readonly #backlog: PackBacklog;
 
   constructor(connection: SqliteConnection, options: SqliteOptions) {
     this.#connection = connection;
     this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#compress = options.compress ?? true;
     this.#compressesAtOnce = this.#compress && HAS_FAST_COMPRESSION;
-    this.#report = createFailureReporter(options);
+    const report = createFailureReporter(options);
+    this.#backlog = new PackBacklog({
+      chunks: 1,
+      pack: (tape, from) => this.#packInBackground(tape, from),
+      onFailure: (error) => report("items could not be packed, and stay as they are", error),
+    });
   }
 
   /** Records committed items, and packs their tape in the background when they fill a chunk. */
   noteItems(batch: ItemBatch): void {
     if (batch.items.length >= CHUNK_ITEMS && !this.#compressesAtOnce) return;
-    if (this.#backlog.add(batch)) this.#work = this.#work.then(() => this.#packBacklog(batch.tape));
+    this.#backlog.add(batch);
   }
 
-  /** Packing is never urgent: after a failure the chunks stay small, and the next full chunk tries again. */
-  async #packBacklog(tape: string): Promise<void> {
-    try {
-      await nextTurn();
-      const from = this.#backlog.firstUnpacked(tape) ?? this.#findFirstUnpacked(tape);
-      const next = await this.#packTape(tape, from, { all: false, compressing: this.#compressesAtOnce });
-      this.#backlog.setFirstUnpacked(tape, next.from);
-    } catch (error) {
-      // Writes of other processes, and closing, have priority. Any other failure soon fails a commit as well.
-      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
-      this.#report("items could not be packed, and stay as they are", error);
-    }
+  async #packInBackground(tape: string, from: number | undefined): Promise<number> {
+    await nextTurn();
+    const first = from ?? findFirstUnpacked(this.#sizes("ORDER BY first DESC", tape));
+    return (await this.#packTape(tape, first, { all: false, compressing: this.#compressesAtOnce })).from;
   }
 
   /** Resolves when no packing is in progress. */
-  async idle(): Promise<void> {
-    await this.#work;
+  idle(): Promise<void> {
+    return this.#backlog.idle();
   }
 
   /** Packs and compresses every tape, a little at a time, so that saves can run in between. */
@@ -96,17 +91,13 @@ export class SqlitePacker {
   }
 
   /** Frees dead items below a number: complete chunks always, parts of chunks only if `repack` is set. */
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below, repack = false }: { below: number; repack?: boolean },
-  ): Promise<Freed> {
+  async retain(tape: string, live: readonly Span[], { below, repack = false }: RetainOptions): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
     const spansIn = liveSpans(live, below);
     for (let from: number | undefined = 0; from !== undefined;) {
       const start: number = from;
       const batch = await this.#connection.transaction("Freeing items in", () => {
-        const places = this.#places(tape, start, below);
+        const places = this.#sizes("AND first >= ? AND first < ? ORDER BY first", tape, start, below);
         const freedInBatch = { items: 0, bytes: 0 };
         let rewritten = 0;
         for (const place of places) {
@@ -125,30 +116,28 @@ export class SqlitePacker {
 
   /** @returns whether the chunk was read to be rewritten without some of its items */
   #retainInChunk(
-    place: ChunkPlace,
-    spans: readonly { start: number; end: number }[],
+    place: StoredSize,
+    spans: readonly Span[],
     repack: boolean,
     freed: { items: number; bytes: number },
   ): boolean {
-    const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
+    const kept = spans.reduce((sum, { count }) => sum + count, 0);
     if (kept >= place.count || (kept > 0 && !repack)) return false;
     if (kept > 0 && !this.#rewrite(place, spans)) return true;
     if (kept === 0) this.#connection.run(DELETE_CHUNK, place.id);
-    freed.items += place.count - kept;
-    // Their share of the chunk. The rest may be larger than before, because it is not compressed yet.
-    freed.bytes += Math.round((place.bytes * (place.count - kept)) / place.count);
+    const { items, bytes } = freedPart(place, kept);
+    freed.items += items;
+    freed.bytes += bytes;
     return kept > 0;
   }
 
   /** Removes all items of a chunk that are not in these spans. Returns `false` for a damaged chunk, which stays unchanged. */
-  #rewrite({ id }: ChunkPlace, spans: readonly { start: number; end: number }[]): boolean {
+  #rewrite({ id }: StoredSize, spans: readonly Span[]): boolean {
     const row = this.#connection.row<StoredChunk>(`${SELECT_CHUNKS} WHERE id = ?`, id);
-    const items = row ? unpackChunk(row) : [];
-    if (!row || "unreadable" in items || !items.every((item): item is Frame => "json" in item)) return false;
+    const parts = row && cutChunk(row, spans);
+    if (!parts) return false;
     this.#connection.run(DELETE_CHUNK, id);
-    for (const { start, end } of spans) {
-      insertChunk(this.#connection, packChunk(row.tape, start, items.slice(start - row.first, end - row.first)));
-    }
+    for (const part of parts) insertChunk(this.#connection, part);
     return true;
   }
 
@@ -183,16 +172,6 @@ export class SqlitePacker {
     return next;
   }
 
-  /** The first item of a tape that is not packed. */
-  #findFirstUnpacked(tape: string): number {
-    const rows = this.#connection.rows<ChunkSize>(
-      `SELECT first, count, codec, length(body) AS bytes FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT ?`,
-      tape,
-      BATCH_CHUNKS,
-    );
-    return findFirstUnpacked(rows);
-  }
-
   /** Packs a group of chunks into one. */
   async #packGroup(group: readonly StoredChunk[], compressing: boolean): Promise<void> {
     const row = await packGroup(group, compressing);
@@ -208,10 +187,8 @@ export class SqlitePacker {
   #replace(group: readonly StoredChunk[], row: ChunkRow): boolean {
     const place = [row.tape, row.first, row.first + row.count] as const;
     const where = "WHERE tape = ? AND first >= ? AND first < ?";
-    const ids = this.#connection.rows<{ id: number }>(
-      `SELECT id FROM savepoint_chunk ${where} ORDER BY first`,
-      ...place,
-    );
+    const select = `SELECT id FROM savepoint_chunk ${where} ORDER BY first`;
+    const ids = this.#connection.rows<{ id: number }>(select, ...place);
     if (ids.length !== group.length || ids.some(({ id }, index) => id !== group[index]?.id)) return false;
     this.#connection.run(`DELETE FROM savepoint_chunk ${where}`, ...place);
     insertChunk(this.#connection, row);
@@ -220,42 +197,27 @@ export class SqlitePacker {
 
   /** The next chunks of a tape, limited by their number and their bytes. */
   #readBatch(tape: string, from: number): { rows: StoredChunk[]; more: boolean } {
-    const places = this.#places(tape, from, Number.MAX_SAFE_INTEGER);
+    const places = this.#sizes("AND first >= ? ORDER BY first", tape, from);
     let bytes = 0;
     const cut = places.findIndex((place, index) => (bytes += place.bytes) > BATCH_BYTES && index > 0);
     const below = places[cut]?.first ?? Number.MAX_SAFE_INTEGER;
-    const rows = this.#connection.rows<StoredChunk>(
-      `${SELECT_CHUNKS} WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
-      tape,
-      from,
-      below,
-      BATCH_CHUNKS,
-    );
+    const sql = `${SELECT_CHUNKS} WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`;
+    const rows = this.#connection.rows<StoredChunk>(sql, tape, from, below, BATCH_CHUNKS);
     return { rows, more: cut >= 0 || rows.length === BATCH_CHUNKS };
   }
 
-  #places(tape: string, from: number, below: number): ChunkPlace[] {
-    return this.#connection.rows<ChunkPlace>(
-      `SELECT id, first, count, length(body) AS bytes FROM savepoint_chunk
-       WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
-      tape,
-      from,
-      below,
-      BATCH_CHUNKS,
-    );
+  /** Up to a batch of chunks of a tape, without their contents. @param selection further conditions, and the order */
+  #sizes(selection: string, tape: string, ...values: number[]): StoredSize[] {
+    const sql = `SELECT id, first, count, codec, length(body) AS bytes FROM savepoint_chunk WHERE tape = ? ${selection} LIMIT ?`;
+    return this.#connection.rows<StoredSize>(sql, tape, ...values, BATCH_CHUNKS);
   }
 }
 
 /** A chunk without its contents. */
-interface ChunkPlace {
-  readonly id: number;
-  readonly first: number;
-  readonly count: number;
-  readonly bytes: number;
-}
+type StoredSize = ChunkSize & Pick<StoredChunk, "id">;
 
 /** Where the next batch begins; `undefined` if this was the last. */
-function nextStart(places: readonly ChunkPlace[]): number | undefined {
+function nextStart(places: readonly StoredSize[]): number | undefined {
   const last = places.at(-1);
   return last && places.length === BATCH_CHUNKS ? last.first + last.count : undefined;
 }

@@ -1,13 +1,14 @@
 /**
- * The reads of a SQLite store.
+ * The reads of a SQLite store, as the base class of the store.
  *
  * They run on the same connection as the writes, between transactions. If the write buffer may have some of what is read, it is
  * flushed first, so that this is done once for all readers. If it cannot be flushed at once, its contents are added to the result.
  */
-import { type ChunkHead, readBlob, readSpan, unpackRefs } from "../chunks/index.js";
-import type { Frame, ItemRefs, ItemSpan, KeyRange, StoredRanges, Unreadable } from "../contract/index.js";
-import { isChecksum, type RecordResult } from "../shared/index.js";
+import { type CompressedBody, readBlob, readRefs, readSpan, type RefsRow } from "../chunks/index.js";
+import type { Frame, ItemRefs, ItemSpan, KeyRange, Store, StoredRanges, Unreadable } from "../contract/index.js";
+import { CloseableStore, isChecksum, type ListOptions, type RecordResult } from "../shared/index.js";
 import { SavepointError } from "../../errors.js";
+import { pickByKey } from "../../util/index.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import { ChunkCache, selectChunks, spanArguments } from "./chunk-reader.js";
 import type { SqliteConnection } from "./connection.js";
@@ -23,11 +24,14 @@ const RECORD_BYTES = `SELECT coalesce(sum(
 const CHUNK_BYTES = `SELECT coalesce(sum(length(head) + length(body)), 0) AS bytes
   FROM savepoint_chunk WHERE tape >= ? AND tape < ?`;
 
-export class Reader {
+export abstract class SqliteReader extends CloseableStore {
+  readonly url: string;
   readonly #connection: SqliteConnection;
   readonly #buffer: WriteBuffer;
 
   constructor(connection: SqliteConnection, buffer: WriteBuffer) {
+    super();
+    this.url = connection.url;
     this.#connection = connection;
     this.#buffer = buffer;
   }
@@ -43,14 +47,13 @@ export class Reader {
                 `${SELECT_RECORDS} WHERE key IN (SELECT value FROM json_each(?))`,
                 JSON.stringify(keys),
               );
-        const byKey = new Map(rows.map((row) => [row.key, verifyRecord(row)]));
-        return keys.map((key) => byKey.get(key));
+        return pickByKey(keys, rows.map(verifyRecord), ({ key }) => key);
       },
       (found, overlay) => overlay.get(keys, found),
     );
   }
 
-  list(range: KeyRange, limit: number, reverse: boolean): Promise<RecordResult[]> {
+  list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
     const sql = `${SELECT_RECORDS} WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`;
     return this.#read(
       undefined,
@@ -77,18 +80,7 @@ export class Reader {
   itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read(
       { tapes: [span.tape] },
-      () => {
-        const found: ItemRefs[] = [];
-        for (const row of this.#connection.rows<ChunkHead & { body: Uint8Array | null }>(
-          CHUNK_HEADS,
-          ...spanArguments(span),
-        )) {
-          const refs = unpackRefs(row);
-          if ("unreadable" in refs) return refs;
-          found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
-        }
-        return found;
-      },
+      () => readRefs(this.#connection.rows<RefsRow>(CHUNK_HEADS, ...spanArguments(span)), span),
       (found, overlay) => overlay.itemRefs(span, found),
     );
   }
@@ -118,23 +110,21 @@ export class Reader {
     );
   }
 
-  blob(hash: string): Uint8Array | Unreadable {
-    return this.unbuffered(() => {
-      const row = this.#connection.row<{ codec: number; body: Uint8Array }>(
-        "SELECT codec, body FROM savepoint_blob WHERE hash = ?",
-        hash,
-      );
-      return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+  blob(hash: string): Promise<Uint8Array | Unreadable> {
+    return this.readUnbuffered(() => {
+      const sql = "SELECT codec, body FROM savepoint_blob WHERE hash = ?";
+      return readBlob(hash, this.#connection.row<CompressedBody>(sql, hash));
     });
   }
 
-  blobs(after: string, limit: number): string[] {
+  blobs({ after, limit }: Parameters<Store["blobs"]>[0]): Promise<string[]> {
     const sql = "SELECT hash FROM savepoint_blob WHERE hash > ? ORDER BY hash LIMIT ?";
-    return this.unbuffered(() => this.#connection.rows<{ hash: string }>(sql, after, limit).map((row) => row.hash));
+    return this.readUnbuffered(() => this.#connection.rows<{ hash: string }>(sql, after, limit).map((row) => row.hash));
   }
 
   /** Reads data that is never in the write buffer. */
-  unbuffered<T>(read: () => T): T {
+  protected async readUnbuffered<T>(read: () => T): Promise<T> {
+    this.assertOpen();
     try {
       return read();
     } catch (error) {
@@ -154,6 +144,7 @@ export class Reader {
     read: () => T,
     complete: (found: T, overlay: BufferOverlay) => T,
   ): Promise<T> {
+    this.assertOpen();
     try {
       if (footprint ? !this.#buffer.mayContain(footprint) : this.#buffer.isEmpty) return read();
       if (await this.#connection.tryTransaction(() => this.#buffer.flush())) return read();

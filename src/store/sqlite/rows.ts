@@ -1,15 +1,12 @@
 /** The rows of the tables, and the statements that read and write several of them at once. */
 import { type ChunkRow, packItems } from "../chunks/index.js";
-import type { Frame, Put } from "../contract/index.js";
+import type { Frame, Put, StoredRecord } from "../contract/index.js";
 import { checksum } from "../shared/index.js";
 import type { SqliteConnection } from "./connection.js";
 
 /** A row of `savepoint_record`. */
-export interface SqliteRecordRow {
-  readonly key: string;
+export interface SqliteRecordRow extends StoredRecord {
   readonly sum: number;
-  readonly refs: string;
-  readonly value: string;
 }
 
 /** A row of `savepoint_chunk`. */

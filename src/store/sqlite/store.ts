@@ -13,21 +13,17 @@ import {
   createFailureReporter,
   type Frame,
   type Freed,
-  type ItemRefs,
-  type ItemSpan,
-  type KeyRange,
   type Store,
-  type StoredRanges,
   type StoreProblem,
-  type Unreadable,
 } from "../contract/index.js";
-import { GroupCommit, type RecordResult, storeClosed } from "../shared/index.js";
+import { GroupCommit, type RetainOptions } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
 import { checkDatabase, dropMisplacedRecords, hasMisplacedRecords } from "./check.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions } from "./options.js";
 import { SqlitePacker } from "./packer.js";
 import { freePages, truncateWal, usedBytes } from "./pages.js";
-import { Reader } from "./reader.js";
+import { SqliteReader } from "./reader.js";
 import { SqliteTextIndex } from "./text-index.js";
 import type { WalCheckpointer } from "./wal-checkpointer.js";
 import { WriteBuffer } from "./write-buffer.js";
@@ -42,8 +38,7 @@ export interface StoreFile {
   readonly checkpointer: WalCheckpointer;
 }
 
-export class SqliteStore implements Store {
-  readonly url: string;
+export class SqliteStore extends SqliteReader implements Store {
   readonly capabilities: Store["capabilities"];
   readonly texts: SqliteTextIndex;
   readonly #connection: SqliteConnection;
@@ -51,106 +46,62 @@ export class SqliteStore implements Store {
   readonly #clock: () => number;
   readonly #packer: SqlitePacker;
   readonly #buffer: WriteBuffer;
-  readonly #reader: Reader;
   readonly #commits: GroupCommit;
   readonly #report: (message: string, error: unknown) => void;
   #flushing: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
 
   /** @param file the file, unless the database is in memory or belongs to the caller */
   constructor(connection: SqliteConnection, options: SqliteOptions, file?: StoreFile) {
-    this.url = connection.url;
+    const packer = new SqlitePacker(connection, options);
+    // Writes of the caller through its own handle could not be detected.
+    const buffer = new WriteBuffer(connection, packer, options, connection.owned);
+    super(connection, buffer);
     this.capabilities = { durable: file !== undefined, shared: file !== undefined };
     this.#connection = connection;
     this.#file = file;
     this.#clock = options.now ?? Date.now;
     this.#report = createFailureReporter(options);
-    this.#packer = new SqlitePacker(connection, options);
-    // Writes of the caller through its own handle could not be detected.
-    this.#buffer = new WriteBuffer(connection, this.#packer, options, connection.owned);
-    this.#reader = new Reader(connection, this.#buffer);
-    this.texts = new SqliteTextIndex(connection, this.#buffer, this, () => this.#assertOpen());
+    this.#packer = packer;
+    this.#buffer = buffer;
+    this.texts = new SqliteTextIndex(connection, buffer, this, () => this.assertOpen());
     if (file) connection.onWrite = () => file.checkpointer.noteWrite();
-    connection.onRollback = () => this.#buffer.forget();
-    const writer = new SqliteWriter(connection, this.#packer, this.#buffer, options);
+    connection.onRollback = () => buffer.forget();
+    const writer = new SqliteWriter(connection, packer, buffer, options);
     this.#commits = new GroupCommit(async (commits) => {
       const outcomes = await writer.apply(commits);
-      if (this.#buffer.isFull) this.#flushing ??= this.#flushInBackground();
+      if (buffer.isFull) this.#flushing ??= this.#flushInBackground();
       return outcomes;
     });
   }
 
-  async get(keys: readonly string[]): Promise<(RecordResult | undefined)[]> {
-    this.#assertOpen();
-    return this.#reader.get(keys);
-  }
-
-  async list(
-    range: KeyRange,
-    { limit, reverse = false }: { limit: number; reverse?: boolean },
-  ): Promise<RecordResult[]> {
-    this.#assertOpen();
-    return this.#reader.list(range, limit, reverse);
-  }
-
-  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    this.#assertOpen();
-    return this.#reader.items(spans);
-  }
-
-  async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    this.#assertOpen();
-    return this.#reader.blob(hash);
-  }
-
-  commit(commit: Commit): Promise<CommitResult> {
-    if (this.#closing) return Promise.reject(storeClosed(this.url));
+  async commit(commit: Commit): Promise<CommitResult> {
+    this.assertOpen();
     return this.#commits.commit(commit);
   }
 
   async now(): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     return this.#clock();
   }
 
-  async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
-    this.#assertOpen();
-    return this.#reader.itemRefs(span);
-  }
-
-  async tapes(range: KeyRange): Promise<string[]> {
-    this.#assertOpen();
-    return this.#reader.tapes(range);
-  }
-
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    options: { below: number; repack?: boolean },
-  ): Promise<Freed> {
-    this.#assertOpen();
+  async retain(tape: string, live: readonly Span[], options: RetainOptions): Promise<Freed> {
+    this.assertOpen();
     await this.#flush();
     return this.#packer.retain(tape, live, options);
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    this.#assertOpen();
+    this.assertOpen();
     await this.#flush();
     return this.#connection.transaction("Healing items in", () => this.#packer.heal(tape, items));
   }
 
   async check(): Promise<StoreProblem[]> {
-    this.#assertOpen();
-    return this.#reader.unbuffered(() => [...this.#connection.fileProblems(), ...checkDatabase(this.#connection)]);
-  }
-
-  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    this.#assertOpen();
-    return this.#reader.blobs(after, limit);
+    return this.readUnbuffered(() => [...this.#connection.fileProblems(), ...checkDatabase(this.#connection)]);
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
-    this.#assertOpen();
+    this.assertOpen();
     const freed = { items: 0, bytes: 0 };
     for (let from = 0; from < hashes.length; from += BLOBS_PER_TRANSACTION) {
       if (from > 0) await nextTurn();
@@ -177,7 +128,7 @@ export class SqliteStore implements Store {
   }
 
   async compact(): Promise<void> {
-    this.#assertOpen();
+    this.assertOpen();
     try {
       await this.#flush();
       if (await hasMisplacedRecords(this.#connection)) {
@@ -193,8 +144,7 @@ export class SqliteStore implements Store {
   }
 
   async bytes(): Promise<number> {
-    this.#assertOpen();
-    return this.#reader.unbuffered(() => {
+    return this.readUnbuffered(() => {
       if (!this.#file) return usedBytes(this.#connection);
       const { path } = this.#file;
       return [path, `${path}-wal`].reduce(
@@ -204,21 +154,7 @@ export class SqliteStore implements Store {
     });
   }
 
-  async bytesOf(ranges: StoredRanges): Promise<number> {
-    this.#assertOpen();
-    return this.#reader.bytesOf(ranges);
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  async #close(): Promise<void> {
+  protected async release(): Promise<void> {
     await this.#commits.idle();
     await this.#flushing;
     // If this fails, the next process that opens the file flushes the buffer.
@@ -246,9 +182,5 @@ export class SqliteStore implements Store {
     } finally {
       this.#flushing = undefined;
     }
-  }
-
-  #assertOpen(): void {
-    if (this.#closing) throw storeClosed(this.url);
   }
 }

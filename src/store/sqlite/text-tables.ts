@@ -15,6 +15,7 @@ import {
   type TextSource,
   type TextUpdate,
 } from "../contract/index.js";
+import { pickByKey } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
 import type { WriteBuffer } from "./write-buffer.js";
 import { matchAny, toDocumentText, buildTextQuery } from "./text-query.js";
@@ -95,14 +96,12 @@ export class TextTables implements TextIndex {
 
   async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
     const sql = `${SOURCES} WHERE name IN (SELECT value FROM json_each(?))`;
-    const byName = new Map(this.#sources(sql, names).map((source) => [source.name, source]));
-    return names.map((name) => byName.get(name));
+    return pickByKey(names, this.#sources(sql, names), ({ name }) => name);
   }
 
   async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
     const sql = `${SOURCES} WHERE id IN (SELECT value FROM json_each(?))`;
-    const byId = new Map(this.#sources(sql, ids).map((source) => [source.id, source]));
-    return ids.map((id) => byId.get(id));
+    return pickByKey(ids, this.#sources(sql, ids), ({ id }) => id);
   }
 
   async update({ sources, marks }: TextUpdate): Promise<boolean> {

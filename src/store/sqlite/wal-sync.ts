@@ -7,10 +7,10 @@
  *
  * A single commit is synced on this thread if the disk has been fast: see sync-pace.ts.
  */
-import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { SyncFile } from "../shared/index.js";
-import { SyncPace } from "../../util/index.js";
+import { syncFolderSync, SyncPace } from "../../util/index.js";
 
 /** The bytes of a page in the WAL, and of the header before the first one. */
 const FRAME_BYTES = 4096 + 24;
@@ -79,20 +79,13 @@ export class WalSync {
  * not synced.
  */
 function syncFolders(path: string): void {
-  // Windows cannot open folders, and makes their entries durable automatically.
-  if (process.platform === "win32") return;
   for (let folder = dirname(path); ; folder = dirname(folder)) {
-    let handle: number;
     try {
-      handle = openSync(folder, "r");
-    } catch {
+      syncFolderSync(folder);
+    } catch (error) {
       // We did not create a folder that we may not read.
-      return;
-    }
-    try {
-      fsyncSync(handle);
-    } finally {
-      closeSync(handle);
+      if ((error as NodeJS.ErrnoException).syscall === "open") return;
+      throw error;
     }
     if (dirname(folder) === folder) return;
   }

@@ -122,16 +122,18 @@ export class WriteBuffer {
    */
   tryAppend(commit: Commit): CommitResult | undefined {
     if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
-    const { checks = [], items = [] } = commit;
-    const failed = checks.filter((check) => "value" in check && this.#values.peek(check.key) !== check.value);
+    const failed = (commit.checks ?? []).filter(
+      (check) => "value" in check && this.#values.peek(check.key) !== check.value,
+    );
     if (failed.length > 0) throw commitConflict(failed);
     this.#probe("checked");
-    const row = encodeCommit(commit);
+    const buffered = toBufferedCommit(commit);
+    const row = encodeCommit(buffered);
     this.#connection.run(INSERT, row.keys, row.keys_sum, row.sum, row.body);
     this.#probe("buffer");
-    this.#pending.add(toBufferedCommit(commit), row.body.length);
+    this.#pending.add(buffered, row.body.length);
     this.remember(commit);
-    return { firsts: items.map((batch) => ("first" in batch ? batch.first : 0)) };
+    return { firsts: buffered.items.map(({ first }) => first) };
   }
 
   /** Remembers the records and tape ends of a commit that was written to the tables or to the buffer. */

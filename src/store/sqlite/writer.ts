@@ -19,7 +19,7 @@ import {
 import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { compress, type CompressedBody, RAW } from "../chunks/index.js";
+import { type CompressedBody, compressBlobs, RAW } from "../chunks/index.js";
 import { appendItems, findRecords, putRecords, type SqliteRecordRow } from "./rows.js";
 import type { SqlitePacker } from "./packer.js";
 import { footprintOf, type WriteBuffer } from "./write-buffer.js";
@@ -41,7 +41,7 @@ export class SqliteWriter {
   readonly #clock: () => number;
   readonly #compress: boolean;
   /** The compressed blobs of the group that is being written, by hash. */
-  readonly #compressedBlobs = new Map<string, CompressedBody>();
+  #compressedBlobs: ReadonlyMap<string, CompressedBody> = new Map();
   readonly #probe: (point: WritePoint) => void;
 
   constructor(connection: SqliteConnection, packer: SqlitePacker, buffer: WriteBuffer, options: SqliteOptions) {
@@ -56,7 +56,7 @@ export class SqliteWriter {
   /** Writes a group and waits until it is durable. Returns the outcome of each commit. Throws if the sync to disk fails. */
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
     const outcomes: CommitOutcome[] = [];
-    await this.#compressBlobs(commits);
+    this.#compressedBlobs = await compressBlobs(commits, this.#compress);
     for (;;) {
       const left = commits.slice(outcomes.length);
       outcomes.push(...(await this.#applySome(left)));
@@ -67,17 +67,6 @@ export class SqliteWriter {
     await this.#connection.makeDurable(commits.length === 1);
     this.#probe("durable");
     return outcomes;
-  }
-
-  /** Compresses the blobs of these commits, before the transaction begins. */
-  async #compressBlobs(commits: readonly Commit[]): Promise<void> {
-    this.#compressedBlobs.clear();
-    for (const { blobs = [] } of commits) {
-      for (const { hash, bytes } of blobs) {
-        if (bytes)
-          this.#compressedBlobs.set(hash, this.#compress ? await compress(bytes) : { codec: RAW, body: bytes });
-      }
-    }
   }
 
   /** Writes the first few commits in one transaction and returns their outcomes; those of all commits if it could not begin. */

@@ -1,8 +1,8 @@
 /** Atomicity: a commit is applied entirely or not at all. */
 import assert from "node:assert/strict";
 import type { Commit, Store } from "../../store/index.js";
-import { assertItems, rejectsWith, valueOf } from "../assertions.js";
-import { blobOf, contentOf, frame, frames, sha256 } from "../samples.js";
+import { assertApplied, assertItems, rejectsWith, valueOf } from "../assertions.js";
+import { blobOf, contentOf, frame, frames, putsOf, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function atomicitySpec(suite: Suite): void {
@@ -21,20 +21,14 @@ export function atomicitySpec(suite: Suite): void {
         await rejectsWith("CONFLICT", store.commit(withWrites(failing)));
         assert.deepEqual(await contentOf(store), before);
         // Again, between commits that are applied.
-        const outcomes = await Promise.allSettled([
-          store.commit({ puts: [{ key: "before", value: "1" }] }),
-          store.commit(withWrites(failing)),
-          store.commit({
-            puts: [{ key: "after", value: "1" }],
-            items: [{ tape: "u", counter: "next", items: frames(1) }],
-          }),
-        ]);
-        assert.deepEqual(
-          outcomes.map(({ status }) => status),
-          ["fulfilled", "rejected", "fulfilled"],
-        );
+        const commits: Commit[] = [
+          { puts: putsOf({ before: "1" }) },
+          withWrites(failing),
+          { puts: putsOf({ after: "1" }), items: [{ tape: "u", counter: "next", items: frames(1) }] },
+        ];
+        await assertApplied(store, commits, [true, false, true]);
         await store.commit({ deletes: ["before", "after"], puts: [{ key: "next", value: "2" }] });
-        await assertItems(store, { tape: "u", start: 0, count: 4 }, [...frames(2), frames(1)[0], undefined]);
+        await assertItems(store, "u", 0, [...frames(2), frames(1)[0], undefined]);
         const after = await contentOf(store);
         assert.deepEqual({ ...after, tapes: after.tapes["t"] }, { ...before, tapes: before.tapes["t"] });
       });
@@ -48,18 +42,14 @@ export function atomicitySpec(suite: Suite): void {
       await store.commit(commit);
       assert.equal(await valueOf(store, "head"), "9");
       assert.equal(await valueOf(store, "kept"), undefined);
-      await assertItems(store, { tape: "t", start: 20, count: 2 }, frames(2, 20));
+      await assertItems(store, "t", 20, frames(2, 20));
     });
   });
 }
 
 async function fill(store: Store): Promise<void> {
   await store.commit({
-    puts: [
-      { key: "head", value: "1", refs: "0+5" },
-      { key: "kept", value: "1" },
-      { key: "low", value: "1" },
-    ],
+    puts: [{ key: "head", value: "1", refs: "0+5" }, ...putsOf({ kept: "1", low: "1" })],
     items: [
       { tape: "t", first: 2, items: frames(5, 2) },
       { tape: "u", counter: "next", items: frames(2) },

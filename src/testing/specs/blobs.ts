@@ -12,12 +12,8 @@ const AN_HOUR = 3_600_000;
 export function blobSpec(suite: Suite): void {
   suite.describe("blobs", () => {
     suite.test("blobs are read back by their hash", async ({ store }) => {
-      const all = [
-        new Uint8Array(0),
-        Uint8Array.of(0),
-        Uint8Array.from({ length: 256 }, (_, n) => n),
-        bytesOf(3_000_000),
-      ];
+      const everyByte = Uint8Array.from({ length: 256 }, (_, n) => n);
+      const all = [new Uint8Array(0), Uint8Array.of(0), everyByte, bytesOf(3_000_000)];
       await store.commit({ blobs: all.map((bytes) => ({ hash: sha256(bytes), bytes })) });
       for (const bytes of all) assertSame(await bytesIn(store, sha256(bytes)), Buffer.from(bytes), "The blob");
     });
@@ -29,13 +25,9 @@ export function blobSpec(suite: Suite): void {
     suite.test("equal bytes are stored once", async ({ store }) => {
       const bytes = bytesOf(100_000);
       const hash = sha256(bytes);
-      await store.commit({
-        blobs: [
-          { hash, bytes },
-          { hash, bytes },
-        ],
-      });
-      for (let n = 0; n < 20; n++) await store.commit({ blobs: [{ hash, bytes }] });
+      const blob = { hash, bytes };
+      await store.commit({ blobs: [blob, blob] });
+      for (let n = 0; n < 20; n++) await store.commit({ blobs: [blob] });
       await store.compact();
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hash]);
       const size = await store.bytes();
@@ -84,9 +76,8 @@ export function blobSpec(suite: Suite): void {
       const before = (await store.now()) - AN_HOUR;
       assert.deepEqual(await store.dropBlobs(hashes, { unusedSince: before }), { items: 0, bytes: 0 });
       assert.equal((await bytesIn(store, hashes[0] as string)).toString(), "a");
-      const freed = await store.dropBlobs([hashes[0] as string, sha256(bytesOf(9))], {
-        unusedSince: before + 2 * AN_HOUR,
-      });
+      const unusedSince = before + 2 * AN_HOUR;
+      const freed = await store.dropBlobs([hashes[0] as string, sha256(bytesOf(9))], { unusedSince });
       assert.equal(freed.items, 1);
       assert.ok(freed.bytes > 0);
       assertUnreadable(await store.blob(hashes[0] as string));

@@ -1,7 +1,7 @@
 /** The size of ranges. It depends on how a store packs its data, so no test expects exact numbers. */
 import assert from "node:assert/strict";
 import type { Frame, KeyRange, Store } from "../../store/index.js";
-import { bytesOf, EVERYTHING, frame, sha256 } from "../samples.js";
+import { bytesOf, EVERYTHING, frame, putsOf, sha256, swap } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 const A: KeyRange = { from: "a/", to: "a0" };
@@ -12,10 +12,7 @@ export function bytesSpec(suite: Suite): void {
   suite.describe("size of ranges", () => {
     suite.test("an empty store, no ranges and empty ranges have a size of 0", async ({ store }) => {
       assert.equal(await store.bytesOf(ALL), 0);
-      await store.commit({
-        puts: [{ key: "a/1", value: "x" }],
-        items: [{ tape: "a/1", first: 0, items: [frame("x")] }],
-      });
+      await store.commit({ puts: putsOf({ "a/1": "x" }), items: [{ tape: "a/1", first: 0, items: [frame("x")] }] });
       assert.equal(await store.bytesOf({ records: [], tapes: [] }), 0);
       assert.equal(await store.bytesOf({ records: [B], tapes: [B] }), 0);
       assert.equal(await store.bytesOf({ records: [{ from: "b", to: "a" }], tapes: [{ from: "b", to: "a" }] }), 0);
@@ -49,11 +46,8 @@ export function bytesSpec(suite: Suite): void {
     suite.test("a commit is counted in the size as soon as it has resolved", async ({ store }) => {
       await store.commit({ puts: [{ key: "a/head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
-        await store.commit({
-          checks: [{ key: "a/head", value: String(n) }],
-          puts: [{ key: "a/head", value: String(n + 1) }],
-          items: [{ tape: "a/t", first: n, items: [noiseFrame(1_000, n)] }],
-        });
+        const items = [{ tape: "a/t", first: n, items: [noiseFrame(1_000, n)] }];
+        await store.commit({ ...swap("a/head", String(n), String(n + 1)), items });
       }
       await assertAbout(store, { records: [], tapes: [A] }, 20_000);
       await store.compact();

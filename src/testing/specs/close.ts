@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store, TextIndex } from "../../store/index.js";
 import { rejectsWith, valueOf } from "../assertions.js";
-import { EVERYTHING, frame, frames } from "../samples.js";
+import { EVERYTHING, frame, frames, writeItems } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function closeSpec(suite: Suite): void {
@@ -33,9 +33,7 @@ export function closeSpec(suite: Suite): void {
     });
 
     suite.test("maintenance that runs during close() finishes or rejects with CLOSED", async ({ store }) => {
-      for (let first = 0; first < 300; first += 3) {
-        await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
-      }
+      for (let first = 0; first < 300; first += 3) await writeItems(store, "t", first, frames(3, first));
       const running = [
         store.compact(),
         store.retain("t", [{ start: 9, count: 9 }], { below: 200, repack: true }),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store } from "../../store/index.js";
 import { isUnreadable, preview, valueOf } from "../assertions.js";
-import { blobOf, frame, frames, listAll } from "../samples.js";
+import { blobOf, frame, frames, listAll, swap, writeItems } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function concurrencySpec(suite: Suite): void {
@@ -58,10 +58,7 @@ async function increment(store: Store, times: number): Promise<void> {
   for (let done = 0; done < times;) {
     const value = await valueOf(store, "count");
     try {
-      await store.commit({
-        checks: [{ key: "count", value }],
-        puts: [{ key: "count", value: String(Number(value ?? 0) + 1) }],
-      });
+      await store.commit(swap("count", value, String(Number(value ?? 0) + 1)));
       done++;
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -71,47 +68,44 @@ async function increment(store: Store, times: number): Promise<void> {
 
 async function readWhileWriting(writer: Store, reader: Store): Promise<void> {
   const keys = ["a", "m", "z"];
-  let writing = true;
-  const writes = (async () => {
+  const write = async (): Promise<void> => {
     for (let n = 0; n < 100; n++) await writer.commit({ puts: keys.map((key) => ({ key, value: String(n) })) });
-  })().finally(() => {
-    writing = false;
-  });
-  const reads = (async () => {
-    while (writing) {
-      for (const records of [await reader.get(keys), await reader.list({ from: "a", to: "zz" }, { limit: 10 })]) {
-        const values = new Set(records.map((record) => (record && "value" in record ? record.value : record)));
-        assert.ok(values.size <= 1, `Expected the values of one commit, got ${preview([...values])}.`);
-      }
-      await new Promise((resolve) => setImmediate(resolve));
+  };
+  await repeatDuring(write(), async () => {
+    for (const records of [await reader.get(keys), await reader.list({ from: "a", to: "zz" }, { limit: 10 })]) {
+      const values = new Set(records.map((record) => (record && "value" in record ? record.value : record)));
+      assert.ok(values.size <= 1, `Expected the values of one commit, got ${preview([...values])}.`);
     }
-  })();
-  await Promise.all([writes, reads]);
+  });
 }
 
 async function readWhilePacking(writer: Store, reader: Store): Promise<void> {
   const live = { start: 100, count: 100 };
-  for (let first = 0; first < 200; first += 5)
-    await writer.commit({ items: [{ tape: "t", first, items: frames(5, first) }] });
-  let packing = true;
-  const packs = (async () => {
+  for (let first = 0; first < 200; first += 5) await writeItems(writer, "t", first, frames(5, first));
+  const pack = async (): Promise<void> => {
     for (let round = 0; round < 10; round++) {
       const first = 200 + round;
-      await writer.commit({ items: [{ tape: "t", first, items: frames(1, first) }] });
+      await writeItems(writer, "t", first, frames(1, first));
       await writer.retain("t", [live], { below: 10 * (round + 1), repack: true });
       await writer.compact();
     }
-  })().finally(() => {
-    packing = false;
+  };
+  await repeatDuring(pack(), async () => {
+    const items = await reader.items([{ tape: "t", start: 0, count: 200 }]);
+    assert.deepEqual(items.slice(100), frames(100, 100));
+    for (const [n, item] of items.slice(0, 100).entries())
+      if (!isUnreadable(item)) assert.deepEqual(item, frame({ n }));
   });
-  const reads = (async () => {
-    while (packing) {
-      const items = await reader.items([{ tape: "t", start: 0, count: 200 }]);
-      assert.deepEqual(items.slice(100), frames(100, 100));
-      for (const [n, item] of items.slice(0, 100).entries())
-        if (!isUnreadable(item)) assert.deepEqual(item, frame({ n }));
+}
+
+/** Repeats a check until the work has ended. */
+async function repeatDuring(work: Promise<void>, check: () => Promise<void>): Promise<void> {
+  let isDone = false;
+  const checks = async (): Promise<void> => {
+    while (!isDone) {
+      await check();
       await new Promise((resolve) => setImmediate(resolve));
     }
-  })();
-  await Promise.all([packs, reads]);
+  };
+  await Promise.all([work.finally(() => (isDone = true)), checks()]);
 }

@@ -1,8 +1,8 @@
 /** Checks: a commit is applied only if its preconditions hold. */
 import assert from "node:assert/strict";
 import type { Check, Commit } from "../../store/index.js";
-import { rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
-import { frame } from "../samples.js";
+import { assertApplied, assertItems, rejectsWithConflict, rejectsWith, valueOf } from "../assertions.js";
+import { frame, putsOf, swap, writeItems } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 const AN_HOUR = 3_600_000;
@@ -28,10 +28,7 @@ export function conflictSpec(suite: Suite): void {
       for (const check of holds) await store.commit({ checks: [check] });
       await store.commit({ checks: holds });
       for (const check of fails) {
-        await rejectsWithConflict(check.key, store, {
-          checks: [...holds, check],
-          puts: [{ key: "written", value: "1" }],
-        });
+        await rejectsWithConflict(check.key, store, { checks: [...holds, check], puts: putsOf({ written: "1" }) });
       }
       assert.equal(await valueOf(store, "written"), undefined);
     });
@@ -62,7 +59,7 @@ export function conflictSpec(suite: Suite): void {
     });
 
     suite.test("a conflict without tagged checks has no tags", async ({ store }) => {
-      await store.commit({ items: [{ tape: "t", first: 0, items: [frame(0)] }] });
+      await writeItems(store, "t", 0, [frame(0)]);
       const now = await store.now();
       const commits: Commit[] = [
         { checks: [{ key: "missing", exists: true }] },
@@ -76,15 +73,9 @@ export function conflictSpec(suite: Suite): void {
     });
 
     suite.test("a tag does not change the outcome of a check", async ({ store }) => {
-      await store.commit({
-        checks: [{ key: "head", value: undefined, tag: "branch" }],
-        puts: [{ key: "head", value: "0" }],
-      });
+      await store.commit(swap("head", undefined, "0", "branch"));
       for (let n = 1; n < 5; n++) {
-        const step = (from: number): Commit => ({
-          checks: [{ key: "head", value: String(from), tag: "branch" }],
-          puts: [{ key: "head", value: String(n) }],
-        });
+        const step = (from: number): Commit => swap("head", String(from), String(n), "branch");
         const error = await rejectsWith("CONFLICT", store.commit(step(n + 1)));
         assert.deepEqual(error.details["tags"], ["branch"]);
         await store.commit(step(n - 1));
@@ -104,8 +95,8 @@ export function conflictSpec(suite: Suite): void {
     });
 
     suite.test("checks are evaluated before the commit's own writes", async ({ store }) => {
-      await rejectsWithConflict("k", store, { checks: [{ key: "k", value: "1" }], puts: [{ key: "k", value: "1" }] });
-      await store.commit({ checks: [{ key: "k", value: undefined }], puts: [{ key: "k", value: "1" }] });
+      await rejectsWithConflict("k", store, swap("k", "1", "1"));
+      await store.commit(swap("k", undefined, "1"));
       await store.commit({ checks: [{ key: "k", value: "1" }], deletes: ["k"] });
       assert.equal(await valueOf(store, "k"), undefined);
     });
@@ -126,47 +117,32 @@ export function conflictSpec(suite: Suite): void {
     suite.test("commits called in one turn may build on each other", async ({ store }) => {
       await Promise.all([
         store.commit({ puts: [{ key: "head", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] }),
-        store.commit({
-          checks: [{ key: "head", value: "1" }],
-          puts: [{ key: "head", value: "2" }],
-          items: [{ tape: "t", first: 1, items: [frame(1)] }],
-        }),
+        store.commit({ ...swap("head", "1", "2"), items: [{ tape: "t", first: 1, items: [frame(1)] }] }),
         store.commit({ checks: [{ key: "head", value: "2" }], deletes: ["head"] }),
-        store.commit({ checks: [{ key: "head", value: undefined }], puts: [{ key: "head", value: "4" }] }),
+        store.commit(swap("head", undefined, "4")),
       ]);
       assert.equal(await valueOf(store, "head"), "4");
     });
 
     suite.test("a conflict does not affect other commits called in the same turn", async ({ store }) => {
-      const commits = Array.from({ length: 20 }, (_, n): Commit => {
+      const fine = Array.from({ length: 20 }, (_, n) => n % 3 !== 1);
+      const commits = fine.map((isFine, n): Commit => {
         const puts = [{ key: `k${n}`, value: "1" }];
-        return n % 3 === 1 ? { checks: [{ key: "missing", exists: true }], puts } : { puts };
+        return isFine ? { puts } : { checks: [{ key: "missing", exists: true }], puts };
       });
-      const outcomes = await Promise.allSettled(commits.map((commit) => store.commit(commit)));
-      for (const [n, outcome] of outcomes.entries()) {
-        assert.equal(outcome.status, n % 3 === 1 ? "rejected" : "fulfilled", `commit ${n}`);
-        assert.equal(await valueOf(store, `k${n}`), n % 3 === 1 ? undefined : "1");
-      }
+      await assertApplied(store, commits, fine);
+      for (const [n, isFine] of fine.entries()) assert.equal(await valueOf(store, `k${n}`), isFine ? "1" : undefined);
     });
 
     suite.test("commits that build on a rejected commit are rejected too", async ({ store }) => {
-      const step = (from: string | undefined, to: string): Commit => ({
-        checks: [{ key: "head", value: from }],
-        puts: [{ key: "head", value: to }],
-      });
+      const step = (from: string | undefined, to: string): Commit => swap("head", from, to);
       const commits = [step(undefined, "1"), step("stale", "2"), step("2", "3"), step("3", "4"), step("1", "5")];
-      const outcomes = await Promise.allSettled(commits.map((commit) => store.commit(commit)));
-      assert.deepEqual(
-        outcomes.map(({ status }) => status),
-        ["fulfilled", "rejected", "rejected", "rejected", "fulfilled"],
-      );
+      await assertApplied(store, commits, [true, false, false, false, true]);
       assert.equal(await valueOf(store, "head"), "5");
     });
 
     suite.test("exactly one of many commits that race to create a record succeeds", async ({ store }) => {
-      const claims = Array.from({ length: 50 }, (_, n) =>
-        store.commit({ checks: [{ key: "owner", value: undefined }], puts: [{ key: "owner", value: String(n) }] }),
-      );
+      const claims = Array.from({ length: 50 }, (_, n) => store.commit(swap("owner", undefined, String(n))));
       const outcomes = await Promise.allSettled(claims);
       const winners = outcomes.flatMap(({ status }, n) => (status === "fulfilled" ? [String(n)] : []));
       assert.deepEqual(winners, [await valueOf(store, "owner")]);
@@ -174,8 +150,7 @@ export function conflictSpec(suite: Suite): void {
 
     suite.test("an empty commit is applied", async ({ store }) => {
       assert.deepEqual(await store.commit({}), { firsts: [] });
-      const found = await store.items([{ tape: "t", start: 0, count: 1 }]);
-      assert.ok(isUnreadable(found[0]));
+      await assertItems(store, "t", 0, [undefined]);
     });
   });
 }

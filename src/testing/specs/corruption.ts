@@ -11,7 +11,7 @@ import {
   valueOf,
 } from "../assertions.js";
 import type { Damage } from "../harness.js";
-import { blobOf, EVERYTHING, frame, frames } from "../samples.js";
+import { appendItems, blobOf, EVERYTHING, frame, frames, keysOf, putsOf, writeItems } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 const KINDS: readonly Damage[] = ["flip", "truncate", "remove"];
@@ -36,18 +36,11 @@ export function corruptionSpec(suite: Suite): void {
           const record = await getOne(store, "k/2");
           const listed = await store.list({ from: "k/", to: "k0" }, { limit: 10 });
           // A store may or may not notice that a record is missing.
-          if (how === "remove" && record === undefined) {
-            assert.deepEqual(
-              listed.map(({ key }) => key),
-              ["k/1", "k/3"],
-            );
-          } else {
+          if (how === "remove" && record === undefined) assert.deepEqual(keysOf(listed), ["k/1", "k/3"]);
+          else {
             assertUnreadable(record);
             assert.equal(record?.key, "k/2");
-            assert.deepEqual(
-              listed.map(({ key }) => key),
-              ["k/1", "k/2", "k/3"],
-            );
+            assert.deepEqual(keysOf(listed), ["k/1", "k/2", "k/3"]);
             assertUnreadable(listed[1]);
           }
           assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
@@ -55,7 +48,7 @@ export function corruptionSpec(suite: Suite): void {
           assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
           await rejectsWithConflict("k/2", store, {
             checks: [{ key: "k/2", value: TEXT }],
-            puts: [{ key: "new", value: "1" }],
+            puts: putsOf({ new: "1" }),
           });
           if (how !== "remove") await rejectsWithConflict("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
           // A check on the damaged value fails as well.
@@ -73,8 +66,8 @@ export function corruptionSpec(suite: Suite): void {
         async ({ store, damage }) => {
           await fill(store);
           await damage({ kind: "item", tape: "t", item: 1 }, how);
-          await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), undefined, frame(2)]);
-          await assertItems(store, { tape: "t", start: 1, count: 1 }, [undefined]);
+          await assertItems(store, "t", 0, [frame(0), undefined, frame(2)]);
+          await assertItems(store, "t", 1, [undefined]);
           const refs = await store.itemRefs({ tape: "t", start: 0, count: 3 });
           if (how === "remove") assert.ok(isUnreadable(refs) || refs.length === 0);
           else assert.ok(isUnreadable(refs) || (refs.length === 1 && refs[0]?.refs === VICTIM.refs));
@@ -87,18 +80,11 @@ export function corruptionSpec(suite: Suite): void {
         async ({ store, damage }) => {
           await fill(store);
           await damage({ kind: "item", tape: "t", item: 1 }, how);
-          for (let first = 3; first < 150; first += 3) {
-            await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
-          }
+          for (let first = 3; first < 150; first += 3) await writeItems(store, "t", first, frames(3, first));
           await store.compact();
-          await assertItems(store, { tape: "t", start: 0, count: 150 }, [
-            frame(0),
-            undefined,
-            frame(2),
-            ...frames(147, 3),
-          ]);
+          await assertItems(store, "t", 0, [frame(0), undefined, frame(2), ...frames(147, 3)]);
           await store.retain("t", [{ start: 0, count: 5 }], { below: 140, repack: true });
-          await assertItems(store, { tape: "t", start: 0, count: 5 }, [frame(0), undefined, frame(2), ...frames(2, 3)]);
+          await assertItems(store, "t", 0, [frame(0), undefined, frame(2), ...frames(2, 3)]);
           await assertOthersReadable(store);
         },
       );
@@ -108,7 +94,7 @@ export function corruptionSpec(suite: Suite): void {
         async ({ store, damage }) => {
           await fill(store);
           await damage({ kind: "item", tape: "t", item: 1 }, how);
-          await rejectsWith("CONFLICT", store.commit({ items: [{ tape: "t", first: 2, items: [VICTIM] }] }));
+          await rejectsWith("CONFLICT", writeItems(store, "t", 2, [VICTIM]));
           const healing = new Map([
             [0, frame("wrong")],
             [1, VICTIM],
@@ -117,7 +103,7 @@ export function corruptionSpec(suite: Suite): void {
           assert.equal(await store.heal("t", healing), 0);
           for (const when of ["before", "after"]) {
             if (when === "after") await store.compact();
-            await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), VICTIM, frame(2)]);
+            await assertItems(store, "t", 0, [frame(0), VICTIM, frame(2)]);
             assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: 3 }), [{ item: 1, refs: VICTIM.refs }]);
           }
           await assertOthersReadable(store);
@@ -139,15 +125,14 @@ export function corruptionSpec(suite: Suite): void {
       );
 
       suite.testDamage(`an append with a damaged counter (${how}) is rejected`, async ({ store, damage }) => {
-        for (let n = 0; n < 12; n++)
-          await store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, n) }] });
+        for (let n = 0; n < 12; n++) await appendItems(store, "n", "next", frames(1, n));
         await damage({ kind: "record", key: "next" }, how);
-        const append = store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, 12) }] });
+        const append = appendItems(store, "n", "next", frames(1, 12));
         // It may reject before it is awaited.
         append.catch(() => {});
         const [counter] = await store.get(["next"]);
         await rejectsWith(counter ? "DAMAGED" : "CONFLICT", append);
-        await assertItems(store, { tape: "n", start: 0, count: 13 }, [...frames(12), undefined]);
+        await assertItems(store, "n", 0, [...frames(12), undefined]);
       });
     }
 
@@ -170,10 +155,8 @@ export function corruptionSpec(suite: Suite): void {
 /** Commits data of all kinds, each with a separate commit. */
 async function fill(store: Store): Promise<void> {
   for (const key of ["k/1", "k/2", "k/3"]) await store.commit({ puts: [{ key, value: TEXT, refs: "0+1" }] });
-  for (const [first, item] of [frame(0), VICTIM, frame(2)].entries()) {
-    await store.commit({ items: [{ tape: "t", first, items: [item] }] });
-  }
-  await store.commit({ items: [{ tape: "other", first: 0, items: [VICTIM] }] });
+  for (const [first, item] of [frame(0), VICTIM, frame(2)].entries()) await writeItems(store, "t", first, [item]);
+  await writeItems(store, "other", 0, [VICTIM]);
   await store.commit({ blobs: [BLOB] });
   await store.commit({ blobs: [blobOf("other")] });
 }
@@ -192,7 +175,7 @@ function damagedForms(text: string): string[] {
 /** Asserts that the data that the tests do not damage is readable. */
 async function assertOthersReadable(store: Store): Promise<void> {
   assert.equal(await valueOf(store, "k/1"), TEXT);
-  await assertItems(store, { tape: "other", start: 0, count: 1 }, [VICTIM]);
+  await assertItems(store, "other", 0, [VICTIM]);
   assert.ok(!isUnreadable(await store.blob(blobOf("other").hash)));
   const records = await store.list(EVERYTHING, { limit: 100 });
   assert.ok(records.filter(isUnreadable).length <= 1);

@@ -1,20 +1,20 @@
 /** Appends that the store numbers: concurrent appends never get the same numbers. */
 import assert from "node:assert/strict";
 import { assertItems, rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
-import { frame, frames } from "../samples.js";
+import { appendItems, frame, frames, putsOf } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function numberingSpec(suite: Suite): void {
   suite.describe("numbered appends", () => {
     suite.test("a missing counter starts at 0 and increases by the number of appended items", async ({ store }) => {
       const append = async (count: number): Promise<readonly number[]> =>
-        (await store.commit({ items: [{ tape: "t", counter: "next", items: frames(count) }] })).firsts;
+        (await appendItems(store, "t", "next", frames(count))).firsts;
       assert.deepEqual(await append(2), [0]);
       assert.equal(await valueOf(store, "next"), "2");
       assert.deepEqual(await append(3), [2]);
       assert.deepEqual(await append(0), [5]);
       assert.equal(await valueOf(store, "next"), "5");
-      await assertItems(store, { tape: "t", start: 0, count: 6 }, [...frames(2), ...frames(3), undefined]);
+      await assertItems(store, "t", 0, [...frames(2), ...frames(3), undefined]);
     });
 
     suite.test("batches of one commit may share a counter, also across tapes", async ({ store }) => {
@@ -33,7 +33,7 @@ export function numberingSpec(suite: Suite): void {
     });
 
     suite.test("a counter deleted by the same commit restarts at 0", async ({ store }) => {
-      await store.commit({ items: [{ tape: "old", counter: "next", items: frames(5) }] });
+      await appendItems(store, "old", "next", frames(5));
       const { firsts } = await store.commit({
         deletes: ["next"],
         items: [{ tape: "new", counter: "next", items: frames(2) }],
@@ -45,13 +45,10 @@ export function numberingSpec(suite: Suite): void {
     suite.test(
       "an append whose counter points at a number in use conflicts and leaves the counter unchanged",
       async ({ store }) => {
-        await store.commit({
-          items: [{ tape: "t", first: 3, items: [frame("there")] }],
-          puts: [{ key: "next", value: "2" }],
-        });
+        await store.commit({ items: [{ tape: "t", first: 3, items: [frame("there")] }], puts: putsOf({ next: "2" }) });
         await rejectsWithConflict("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
         assert.equal(await valueOf(store, "next"), "2");
-        await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
+        await assertItems(store, "t", 2, [undefined, frame("there"), undefined]);
       },
     );
 
@@ -69,30 +66,28 @@ export function numberingSpec(suite: Suite): void {
 
     suite.test("concurrent appends are numbered in call order, without gaps", async ({ store }) => {
       const results = await Promise.all(
-        Array.from({ length: 300 }, (_, n) =>
-          store.commit({ items: [{ tape: "t", counter: "next", items: [frame(n), frame(-n)] }] }),
-        ),
+        Array.from({ length: 300 }, (_, n) => appendItems(store, "t", "next", [frame(n), frame(-n)])),
       );
       assert.deepEqual(
         results.map(({ firsts }) => firsts[0]),
         results.map((_, n) => 2 * n),
       );
       const expected = results.flatMap((_, n) => [frame(n), frame(-n)]);
-      await assertItems(store, { tape: "t", start: 0, count: 600 }, expected);
+      await assertItems(store, "t", 0, expected);
     });
 
     suite.test("numbers of freed items are not assigned again", async ({ store }) => {
-      await store.commit({ items: [{ tape: "t", counter: "next", items: frames(10) }] });
+      await appendItems(store, "t", "next", frames(10));
       await store.retain("t", [], { below: 10, repack: true });
-      const { firsts } = await store.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }] });
+      const { firsts } = await appendItems(store, "t", "next", frames(1));
       assert.deepEqual(firsts, [10]);
     });
 
     suite.testDurable("numbering continues after the store is reopened", async ({ store, reopen }) => {
-      await store.commit({ items: [{ tape: "t", counter: "next", items: frames(3) }] });
+      await appendItems(store, "t", "next", frames(3));
       await store.close();
       const again = await reopen();
-      const { firsts } = await again.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }] });
+      const { firsts } = await appendItems(again, "t", "next", frames(1));
       assert.deepEqual(firsts, [3]);
     });
 

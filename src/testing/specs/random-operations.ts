@@ -1,7 +1,7 @@
 /** Random operations on the store and on a memory store: all results must be equal. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
-import type { Commit, CommitResult, Frame, ItemSpan, Store, Unreadable } from "../../store/index.js";
+import type { Commit, CommitResult, ItemSpan, Store, Unreadable } from "../../store/index.js";
 import { assertSame, isUnreadable, preview } from "../assertions.js";
 import { BLOBS, KEYS, StoreModel, TAPES } from "../random-commits.js";
 import { Random } from "../random.js";
@@ -30,6 +30,14 @@ class Comparison {
   readonly #random: Random;
   readonly #model: StoreModel;
   #store: Store;
+  readonly #operations: Readonly<Record<Operation, () => Promise<void>>> = {
+    commit: () => this.#commit(),
+    read: () => this.#read(),
+    retain: () => this.#retain(),
+    dropBlobs: () => this.#dropBlobs(),
+    compact: () => this.#store.compact(),
+    reopen: () => this.#reopen(),
+  };
 
   constructor(testStore: TestStore, isReopenable: boolean, random: Random) {
     this.#testStore = testStore;
@@ -43,7 +51,7 @@ class Comparison {
     for (let step = 1; step <= STEPS; step++) {
       const operation = this.#pickOperation();
       try {
-        await this.#run(operation);
+        await this.#operations[operation]();
         if (step % 40 === 0) await this.#everything();
       } catch (cause) {
         const where = `Step ${step}, ${operation}, with the seed ${this.#random.seed}`;
@@ -60,23 +68,6 @@ class Comparison {
     if (chance < 92) return "dropBlobs";
     if (chance < 96) return "compact";
     return this.#isReopenable ? "reopen" : "commit";
-  }
-
-  #run(operation: Operation): Promise<void> {
-    switch (operation) {
-      case "commit":
-        return this.#commit();
-      case "read":
-        return this.#read();
-      case "retain":
-        return this.#retain();
-      case "dropBlobs":
-        return this.#dropBlobs();
-      case "compact":
-        return this.#store.compact();
-      case "reopen":
-        return this.#reopen();
-    }
   }
 
   /** Calls several commits without awaiting each. */
@@ -132,11 +123,7 @@ class Comparison {
   async #dropBlobs(): Promise<void> {
     const hashes = this.#random.some(3, () => this.#random.pick(BLOBS).hash);
     const unusedSince = this.#random.pick([0, Date.UTC(2200, 0)]);
-    const [found, expected] = [
-      await this.#store.dropBlobs(hashes, { unusedSince }),
-      await this.#model.store.dropBlobs(hashes, { unusedSince }),
-    ];
-    assert.equal(found.items, expected.items);
+    await this.#same("the dropped blobs", async (store) => (await store.dropBlobs(hashes, { unusedSince })).items);
   }
 
   async #reopen(): Promise<void> {
@@ -166,21 +153,12 @@ class Comparison {
       Array.from({ length: count }, (_, n) => ({ tape, item: start + n })),
     );
     for (const [index, { tape, item }] of places.entries()) {
-      this.#assertItem(tape, item, expected[index], found[index]);
+      const what = `Item ${item} of ${tape}`;
+      if (!isUnreadable(expected[index])) assertSame(found[index], expected[index], what);
+      else if (this.#model.lingering.get(tape)?.has(item) && !isUnreadable(found[index])) {
+        assertSame(found[index], this.#model.written.get(tape)?.get(item), what);
+      } else assert.ok(isUnreadable(found[index]), `${what} should be missing.`);
     }
-  }
-
-  #assertItem(
-    tape: string,
-    item: number,
-    expected: Frame | Unreadable | undefined,
-    found: Frame | Unreadable | undefined,
-  ): void {
-    const what = `Item ${item} of ${tape}`;
-    if (!isUnreadable(expected)) assertSame(found, expected, what);
-    else if (this.#model.lingering.get(tape)?.has(item) && !isUnreadable(found)) {
-      assertSame(found, this.#model.written.get(tape)?.get(item), what);
-    } else assert.ok(isUnreadable(found), `${what} should be missing.`);
   }
 
   async #sameRefs(span: ItemSpan): Promise<void> {

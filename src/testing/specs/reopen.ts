@@ -1,7 +1,7 @@
 /** Capabilities and reopening: a durable store has the same content when it is opened again. */
 import assert from "node:assert/strict";
 import { assertSame } from "../assertions.js";
-import { blobOf, bytesOf, contentOf, EVERYTHING, frame, sha256 } from "../samples.js";
+import { blobOf, bytesOf, contentOf, EVERYTHING, frame, putsOf, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function reopenSpec(suite: Suite): void {
@@ -38,21 +38,11 @@ export function reopenSpec(suite: Suite): void {
     suite.testDurable("a reopened store has exactly the same content", async ({ store, reopen }) => {
       const large = bytesOf(1_500_000);
       for (let n = 0; n < 130; n++) {
+        const value = JSON.stringify({ n, text: "\u0000\ud800é" });
+        const item = frame("é\u{1f600}".repeat(n), n % 5 ? "" : "0+1");
         await store.commit({
-          puts: [
-            {
-              key: `k/${n}/é\u{1f600}`,
-              value: JSON.stringify({ n, text: "\u0000\ud800é" }),
-              refs: n % 2 ? "" : `${n}+1`,
-            },
-          ],
-          items: [
-            {
-              tape: `t/${n % 2}`,
-              counter: `next/${n % 2}`,
-              items: [frame("é\u{1f600}".repeat(n), n % 5 ? "" : "0+1")],
-            },
-          ],
+          puts: [{ key: `k/${n}/é\u{1f600}`, value, refs: n % 2 ? "" : `${n}+1` }],
+          items: [{ tape: `t/${n % 2}`, counter: `next/${n % 2}`, items: [item] }],
         });
       }
       await store.commit({
@@ -77,27 +67,17 @@ export function reopenSpec(suite: Suite): void {
       async ({ store, reopen }) => {
         const blob = blobOf("gone");
         await store.commit({
-          puts: [
-            { key: "gone", value: "1" },
-            { key: "stays", value: "1" },
-          ],
+          puts: putsOf({ gone: "1", stays: "1" }),
           items: [{ tape: "t", first: 0, items: [frame(0), frame(1)] }],
           blobs: [blob],
         });
-        await assert.rejects(
-          store.commit({ checks: [{ key: "x", exists: true }], puts: [{ key: "never", value: "1" }] }),
-        );
+        await assert.rejects(store.commit({ checks: [{ key: "x", exists: true }], puts: putsOf({ never: "1" }) }));
         await store.commit({ deletes: ["gone"] });
         await store.retain("t", [], { below: 2 });
         await store.dropBlobs([blob.hash], { unusedSince: Number.MAX_SAFE_INTEGER });
         await store.close();
-        const content = await contentOf(await reopen());
-        assert.deepEqual(content, {
-          records: [{ key: "stays", value: "1", refs: "" }],
-          tapes: {},
-          refs: {},
-          blobs: {},
-        });
+        const records = [{ key: "stays", value: "1", refs: "" }];
+        assert.deepEqual(await contentOf(await reopen()), { records, tapes: {}, refs: {}, blobs: {} });
       },
     );
 

@@ -1,7 +1,8 @@
 /** Changes of records since they were marked as indexed. */
 import assert from "node:assert/strict";
-import type { Mark } from "../../store/index.js";
-import { EVERYTHING } from "../samples.js";
+import { prefixRange } from "../../store/index.js";
+import { valueOf } from "../assertions.js";
+import { EVERYTHING, keysOf, swap } from "../samples.js";
 import type { Suite } from "../suite.js";
 import { recordMarks, onlyChange, type OpenTexts, textTest } from "../text-index-helpers.js";
 
@@ -41,26 +42,19 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
         const found = await onlyChange(texts);
         await recordMarks(texts, [found]);
         assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
-        await store.commit({
-          checks: [{ key: "head", value: String(n) }],
-          puts: [{ key: "head", value: String(n + 1) }],
-        });
+        await store.commit(swap("head", String(n), String(n + 1)));
       }
     });
 
     test("a commit during a call of changes() is reported by that call or the next one", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
-        const save = store.commit({
-          checks: [{ key: "head", value: String(n) }],
-          puts: [{ key: "head", value: String(n + 1) }],
-        });
+        const save = store.commit(swap("head", String(n), String(n + 1)));
         await recordMarks(texts, await texts.changes([EVERYTHING], 10));
         await texts.changes([EVERYTHING], 10);
         await save;
         await recordMarks(texts, await texts.changes([EVERYTHING], 10));
-        const [record] = await store.get(["head"]);
-        assert.ok(record && "value" in record && record.value === String(n + 1));
+        assert.equal(await valueOf(store, "head"), String(n + 1));
         assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
       }
     });
@@ -76,10 +70,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
     test("changes() reports only the given ranges, up to the limit", async (texts, { store }) => {
       const keys = ["a/1", "a/2", "b/1", "c/1", "c/é", "c/\u{10000}"];
       await store.commit({ puts: keys.map((key) => ({ key, value: key })) });
-      const [a, c] = [
-        { from: "a/", to: "a0" },
-        { from: "c/", to: "c0" },
-      ];
+      const [a, c] = [prefixRange("a/"), prefixRange("c/")];
       assert.deepEqual(keysOf(await texts.changes([a, c], 10)), ["a/1", "a/2", "c/1", "c/é", "c/\u{10000}"]);
       assert.deepEqual(keysOf(await texts.changes([c], 10)), ["c/1", "c/é", "c/\u{10000}"]);
       assert.deepEqual(await texts.changes([], 10), []);
@@ -93,11 +84,8 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
         await recordMarks(texts, found);
       }
       assert.deepEqual(reported.sort(), keys.filter((key) => key !== "b/1").sort());
-      assert.deepEqual(
-        keysOf(await texts.changes([EVERYTHING], 10)),
-        ["b/1"],
-        "Marks in one range do not affect another.",
-      );
+      const unmarked = await texts.changes([EVERYTHING], 10);
+      assert.deepEqual(keysOf(unmarked), ["b/1"], "Marks in one range do not affect another.");
       await store.commit({ deletes: [EVERYTHING] });
       assert.equal((await texts.changes([a, c], 3)).length, 3);
       assert.equal((await texts.changes([a, c], 10)).length, 5);
@@ -122,8 +110,4 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       }
     });
   });
-}
-
-function keysOf(marks: readonly Mark[]): string[] {
-  return marks.map(({ key }) => key);
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
-import { addSource, assertFound, recordMarks, onlyChange, sourceOf, MAX_DOCUMENT } from "../text-index-helpers.js";
+import { addSource, assertFound, findDocuments, recordMarks, onlyChange, sourceOf } from "../text-index-helpers.js";
 
 export function textSharingSpec(suite: Suite): void {
   if (!suite.isReopenable) return;
@@ -31,8 +31,8 @@ export function textSharingSpec(suite: Suite): void {
         );
         assert.equal((await Promise.all(updates)).filter(Boolean).length, 1);
       }
-      assert.equal((await store.texts.find("number", { below: MAX_DOCUMENT, limit: 100 })).length, 9);
-      assert.equal((await second.texts.find("number", { below: MAX_DOCUMENT, limit: 100 })).length, 9);
+      assert.equal((await findDocuments(store.texts, "number")).length, 9);
+      assert.equal((await findDocuments(second.texts, "number")).length, 9);
     });
 
     suite.testShared("a handle notices that another handle has cleared the text index", async ({ store }, second) => {
@@ -43,7 +43,7 @@ export function textSharingSpec(suite: Suite): void {
       assert.deepEqual(await store.texts.changes([EVERYTHING], 10), []);
       await second.texts.clear();
       assert.equal((await onlyChange(store.texts)).key, "k");
-      assert.deepEqual(await store.texts.find("text", { below: MAX_DOCUMENT, limit: 10 }), []);
+      assert.deepEqual(await findDocuments(store.texts, "text"), []);
       await addSource(store.texts, "s", ["some text"]);
       await assertFound(second.texts, { text: ["s/0"] });
     });

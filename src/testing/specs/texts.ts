@@ -8,6 +8,7 @@ import type { Suite } from "../suite.js";
 import {
   addSource,
   assertFound,
+  findDocuments,
   replaceDocuments,
   idOf,
   recordMarks,
@@ -28,8 +29,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
     test("an empty text index has no sources and no matches", async (texts) => {
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
       assert.deepEqual(await texts.sourcesById([1]), [undefined]);
-      for (const text of ["", "a", "abc"])
-        assert.deepEqual(await texts.find(text, { below: MAX_DOCUMENT, limit: 10 }), []);
+      for (const text of ["", "a", "abc"]) assert.deepEqual(await findDocuments(texts, text), []);
     });
 
     test("sources are found by name and by id, one result per request", async (texts) => {
@@ -56,7 +56,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
     test("documents are numbered from their source's id and returned highest first", async (texts) => {
       const one = idOf(await addSource(texts, "one", ["xabcx", "nothing", "abc"]));
       const two = idOf(await addSource(texts, "two", ["abc abc"]));
-      assert.deepEqual(await texts.find("abc", { below: MAX_DOCUMENT, limit: 10 }), [
+      assert.deepEqual(await findDocuments(texts, "abc"), [
         two * DOCUMENTS_PER_SOURCE,
         one * DOCUMENTS_PER_SOURCE + 2,
         one * DOCUMENTS_PER_SOURCE,
@@ -90,7 +90,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
         );
       }
       assert.equal((await texts.find("needle", { below: id * DOCUMENTS_PER_SOURCE, limit: 5 })).length, 0);
-      assert.equal((await texts.find("", { below: MAX_DOCUMENT, limit: 100 })).length, documents.length);
+      assert.equal((await findDocuments(texts, "")).length, documents.length);
     });
 
     test("documents of a source can be added, replaced and removed", async (texts) => {
@@ -130,7 +130,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       ]) {
         assert.equal(await update(wrong), false, JSON.stringify(wrong));
         assert.deepEqual(await texts.sources(["s", "new", "missing"]), [before, undefined, undefined]);
-        assert.deepEqual(await texts.find("added", { below: MAX_DOCUMENT, limit: 10 }), []);
+        assert.deepEqual(await findDocuments(texts, "added"), []);
         assert.deepEqual(await onlyChange(texts), change);
       }
       assert.equal(await update({}), true);
@@ -145,8 +145,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
       await texts.clear();
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
-      for (const text of ["", "s", "text"])
-        assert.deepEqual(await texts.find(text, { below: MAX_DOCUMENT, limit: 10 }), []);
+      for (const text of ["", "s", "text"]) assert.deepEqual(await findDocuments(texts, text), []);
       await recordMarks(texts, [await onlyChange(texts)]);
       await addSource(texts, "s", ["some text"]);
       await assertFound(texts, { text: ["s/0"] });
@@ -161,7 +160,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
         const id = idOf(await addSource(texts, "s", documents.slice(0, 20)));
         await replaceDocuments(texts, "s", 20, documents.slice(20));
         for (const text of randomQueries(random, documents)) {
-          const found = new Set(await texts.find(text, { below: MAX_DOCUMENT, limit: 1_000 }));
+          const found = new Set(await findDocuments(texts, text));
           for (const [n, document] of documents.entries()) {
             const missed = document.includes(text) && !found.has(id * DOCUMENTS_PER_SOURCE + n);
             const what = `${JSON.stringify(text)} in ${JSON.stringify(document)}`;

@@ -1,6 +1,7 @@
 /** Reservations of records and notifications of commits, for stores that support them. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
+import { keysOf, swap } from "../samples.js";
 import type { Suite } from "../suite.js";
 import { laterThan, until } from "./until.js";
 
@@ -39,7 +40,7 @@ export function workSpec(suite: Suite): void {
       if (!store.reserve) return;
       await fill(store);
       await store.reserve(RANGES, { limit: 10, forMs: LONG });
-      await store.commit({ checks: [{ key: "w/a1", value: "1" }], puts: [{ key: "w/a1", value: "2" }] });
+      await store.commit(swap("w/a1", "1", "2"));
       await store.commit({ puts: [{ key: "w/b0", value: "2" }], deletes: ["w/b2"] });
       const found = await store.reserve(RANGES, { limit: 10, forMs: LONG });
       assert.deepEqual(
@@ -100,10 +101,6 @@ async function fill(store: Store): Promise<void> {
   for (const key of ["w/a0", "w/a1", "w/a2", "w/b0", "w/b1", "w/b2", "w/c0"]) {
     await store.commit({ puts: [{ key, value: "1" }] });
   }
-}
-
-function keysOf(records: readonly { readonly key: string }[]): string[] {
-  return records.map(({ key }) => key);
 }
 
 interface Listener {

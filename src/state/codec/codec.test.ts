@@ -1,15 +1,15 @@
 import vm from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { isSavepointError, type SavepointError } from "../errors.js";
-import { exactText, History } from "../../test/support/states/history.js";
-import { SEGMENT_LENGTH, MAX_DEPTH } from "./tree/limits.js";
-import { ClassRegistry, type StoredClass } from "./tree/class-registry.js";
-import { newShadow } from "./tree/revision.js";
-import { equalsShadow } from "./tree/equality.js";
-import { setKey, type Shadow } from "./tree/shadow.js";
-import { freezeState, shadowToValue } from "./tree/shadow-to-value.js";
-import { runs } from "../../test/support/runs.js";
+import { isSavepointError, type SavepointError } from "../../errors.js";
+import { exactText, History } from "../../../test/support/states/history.js";
+import { SEGMENT_LENGTH, MAX_DEPTH } from "../tree/limits.js";
+import { ClassRegistry, type StoredClass } from "../tree/class-registry.js";
+import { newShadow } from "../tree/revision.js";
+import { equalsShadow } from "../tree/equality.js";
+import { setKey, type Shadow } from "../tree/shadow.js";
+import { freezeState, shadowToValue } from "../tree/shadow-to-value.js";
+import { runs } from "../../../test/support/runs.js";
 
 describe("a state", () => {
   it("is loaded exactly as it was saved", async () => {

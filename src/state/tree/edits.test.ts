@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { anyValue, editAnywhere, type Random } from "../../test/support/states/any-state.js";
-import { appendElements } from "./tree/append.js";
-import { ListNode, type ShadowObject } from "./tree/shadow.js";
-import { freezeState } from "./tree/shadow-to-value.js";
-import { edit, newEditedState } from "../../test/support/states/edited-state.js";
-import { exactText, History, seeded } from "../../test/support/states/history.js";
-import { runs } from "../../test/support/runs.js";
+import { anyValue, editAnywhere, type Random } from "../../../test/support/states/any-state.js";
+import { appendElements } from "./append.js";
+import { ListNode, type ShadowObject } from "./shadow.js";
+import { freezeState } from "./shadow-to-value.js";
+import { edit, newEditedState } from "../../../test/support/states/edited-state.js";
+import { exactText, History, seeded } from "../../../test/support/states/history.js";
+import { runs } from "../../../test/support/runs.js";
 
 const seed = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
