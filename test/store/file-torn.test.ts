@@ -210,6 +210,57 @@ describe("a damaged line", () => {
     await withStore(async (store) => expect(await store.get(["k"])).toMatchObject([{ value: "2" }]));
   });
 
+  describe("that lacks only its line end, because the end of its file is missing,", () => {
+    const KEYS = ["a", "b", "c"];
+    const file = (): string => join(path, "tapes", "t-t.jsonl");
+    /** Cuts the file before the line end of its last item. */
+    beforeEach(async () => {
+      const items = [{ tape: "t", first: 0, items: [frame(0), frame(1)] }];
+      await write({ puts: KEYS.map((key) => ({ key, value: `"${key}"` })), items });
+      const bytes = await readFile(file());
+      const lines = [...splitLines(bytes, 0)];
+      const last = lines.find((line) => parseLine(line.bytes)?.fields["item"] === 1);
+      await truncate(file(), (last?.offset ?? 0) + (last?.bytes.length ?? 0));
+    });
+    const expectAll = async (store: Store): Promise<void> => {
+      expect(await store.get(KEYS)).toMatchObject(KEYS.map((key) => ({ key, value: `"${key}"` })));
+      expect(await store.items([{ tape: "t", start: 0, count: 2 }])).toEqual([frame(0), frame(1)]);
+    };
+
+    it("is intact as soon as a writer has completed it, with the other lines of its commit", async () => {
+      await withStore(async (store) => {
+        expect(await store.check?.()).not.toEqual([]);
+        await store.commit({ puts: [{ key: "d", value: "1" }] });
+        await expectAll(store);
+      });
+      await withStore(expectAll);
+      await write({ items: [{ tape: "t", first: 2, items: [frame(2)] }] });
+      await withStore(expectAll);
+    });
+
+    it("is kept when the writer that has completed it compacts the file", async () => {
+      await withStore(async (store) => {
+        await store.commit({ items: [{ tape: "t", first: 2, items: [frame(2)] }] });
+        await store.retain("t", [{ start: 0, count: 2 }], { below: 3, repack: true });
+        await expectAll(store);
+      });
+      await withStore(expectAll);
+    });
+
+    it("is intact also if the commit log is missing, and so is its commit if it is the last line of that", async () => {
+      await write({ items: [{ tape: "t", first: 2, items: [frame(2)] }] });
+      await truncate(file(), (await stat(file())).size - 1);
+      await rm(join(path, "commits.jsonl"));
+      await withStore(async (store) => {
+        await store.commit({ items: [{ tape: "t", first: 3, items: [frame(3)] }] });
+        const span = { tape: "t", start: 0, count: 4 };
+        const found = await store.items([span]);
+        expect(found).toEqual([frame(0), frame(1), frame(2), frame(3)]);
+        await withStore(async (other) => expect(await other.items([span])).toEqual(found));
+      });
+    });
+  });
+
   /** The line by which something went: its commit's last line knows it too. */
   describe("that removes a record keeps the record removed", () => {
     beforeEach(async () => {

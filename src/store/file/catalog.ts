@@ -45,6 +45,8 @@ export class Catalog {
   readonly #blobs = new Map<string, CatalogBlob>();
   /** The number of the last known commit. */
   lastCommit = 0;
+  /** Files whose dead bytes have grown since they were last considered for compaction, which removes them from here. */
+  readonly decayed = new Set<DataFile>();
 
   record(key: string): CatalogEntry | undefined {
     return this.#records.get(key);
@@ -177,16 +179,16 @@ export class Catalog {
   #putRecord(key: string, entry: CatalogEntry): void {
     const before = this.#records.get(key);
     if (!before) this.#keys.add(key);
-    this.#records.set(key, newer(before, entry));
+    this.#records.set(key, this.#newer(before, entry));
   }
 
   #putItem(tape: string, item: number, entry: CatalogEntry): void {
     const items = getOrAdd(this.#tapes, tape, () => new Map<number, CatalogEntry>());
-    items.set(item, newer(items.get(item), entry));
+    items.set(item, this.#newer(items.get(item), entry));
   }
 
   #putBlob(hash: string, entry: CatalogBlob): void {
-    this.#blobs.set(hash, newer(this.#blobs.get(hash), entry));
+    this.#blobs.set(hash, this.#newer(this.#blobs.get(hash), entry));
   }
 
   #deleteRecords(target: string | KeyRange, at: number): void {
@@ -194,7 +196,7 @@ export class Catalog {
     for (const key of keys) {
       const before = this.#records.get(key);
       if (!before || before.at > at) continue;
-      before.file.deadBytes += before.length;
+      this.#addDeadLine(before);
       this.#records.delete(key);
       this.#keys.delete(key);
     }
@@ -206,7 +208,7 @@ export class Catalog {
     const remove = (item: number): void => {
       const before = items.get(item);
       if (!before || before.at > at) return;
-      before.file.deadBytes += before.length;
+      this.#addDeadLine(before);
       items.delete(item);
     };
     for (const [first, count] of spans) {
@@ -220,8 +222,20 @@ export class Catalog {
   #dropBlob(hash: string, at: number): void {
     const before = this.#blobs.get(hash);
     if (!before || before.at > at) return;
-    before.file.deadBytes += before.length;
+    this.#addDeadLine(before);
     this.#blobs.delete(hash);
+  }
+
+  /** The entry of the later commit. The line of the other one becomes dead. */
+  #newer<T extends LineLocation & { readonly at: number }>(before: T | undefined, entry: T): T {
+    const [winner, loser] = before && before.at > entry.at ? [before, entry] : [entry, before];
+    if (loser) this.#addDeadLine(loser);
+    return winner;
+  }
+
+  #addDeadLine({ file, length }: LineLocation): void {
+    file.deadBytes += length;
+    this.decayed.add(file);
   }
 }
 
@@ -232,11 +246,4 @@ function toLocation({ file, offset, length }: LocatedLine): LineLocation {
 function toEntry(line: LocatedLine): CatalogEntry {
   const { head } = line;
   return { ...toLocation(line), at: head.at, refs: "refs" in head && head.refs !== undefined };
-}
-
-/** The entry of the later commit. The line of the other one becomes dead. */
-function newer<T extends LineLocation & { readonly at: number }>(before: T | undefined, entry: T): T {
-  const [winner, loser] = before && before.at > entry.at ? [before, entry] : [entry, before];
-  if (loser) loser.file.deadBytes += loser.length;
-  return winner;
 }

@@ -23,8 +23,8 @@ import type { Folder } from "./folder.js";
 import { type CommitFooter, FORMAT, summarizeHeads } from "./lines.js";
 import type { HeldLock } from "./lock.js";
 import { LogIndex } from "./log-index.js";
-import { reconcileFile, type ReconciledFile } from "./reconciliation.js";
-import { applyRepairs, planRepairs, syncUnlogged } from "./repair.js";
+import { acknowledgedSize, reconcileFile, type ReconciledFile } from "./reconciliation.js";
+import { applyRepairs, endLastLine, planRepairs, syncUnlogged } from "./repair.js";
 
 const NEWLINE = 10;
 
@@ -124,6 +124,8 @@ function loadFile(
     const file = newDataFile(name, path, header?.generation ?? last?.generation ?? 1);
     const isLogged = handle !== undefined && last?.generation === file.generation;
     if (mode.isBusy && last && !isLogged && !mode.acceptsReplaced) throw new FileReplacedError(file);
+    const { lock } = mode;
+    if (lock && handle !== undefined && lacksLineEnd(handle, file, entries, hasLog)) endLastLine(file, lock);
     const available = handle === undefined ? 0 : sizeOf(handle);
     const size = mode.isBusy && isLogged ? Math.min(available, last.size) : available;
     const scan = handle === undefined ? EMPTY_SCAN : scanFile(file, handle, { from: 0, to: size, fences, onProgress });
@@ -133,14 +135,24 @@ function loadFile(
 
     const endsLine = handle !== undefined && isLineEnd(handle, reconciled.size);
     const repairs = planRepairs(file, reconciled, { exists: handle !== undefined, size, endsLine }, fences);
-    if (mode.lock) {
-      applyRepairs(file, repairs, mode.lock);
+    if (lock) {
+      applyRepairs(file, repairs, lock);
       if (!reconciled.isUnused) syncUnlogged(file, reconciled.loggedSize);
     }
     return { file, reconciled, isRepaired: repairs.length > 0 };
   } finally {
     if (handle !== undefined) closeSync(handle);
   }
+}
+
+/**
+ * Whether a file ends within a line that is kept. That line is completed before the file is scanned: it may lack nothing but
+ * its end, and a line that the repair itself makes readable must not be recorded as lost.
+ */
+function lacksLineEnd(handle: number, file: DataFile, entries: readonly LogEntry[], hasLog: boolean): boolean {
+  const size = sizeOf(handle);
+  const isKept = !hasLog || size < acknowledgedSize(file, entries);
+  return isKept && size > 0 && !isLineEnd(handle, size);
 }
 
 function isLineEnd(handle: number, size: number): boolean {

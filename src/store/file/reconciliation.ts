@@ -40,12 +40,21 @@ export interface ScannedFile {
   readonly hasLog: boolean;
 }
 
+/** The size that a file had when everything in it was acknowledged and durable, according to the log. */
+export function acknowledgedSize(file: DataFile, entries: readonly LogEntry[]): number {
+  return syncedEntries(file, entries).reduce((most, { size }) => Math.max(most, size), 0);
+}
+
+/** Commits that were not synced may be missing after a power cut: that is not damage. */
+function syncedEntries(file: DataFile, entries: readonly LogEntry[]): LogEntry[] {
+  return entries.filter(({ generation, soft }) => generation === file.generation && !soft);
+}
+
 /** Reconciles an entire file. */
 export function reconcileFile({ file, size, scan, entries, hasLog }: ScannedFile): ReconciledFile {
   const logged = entries.filter(({ generation }) => generation === file.generation);
-  // Commits that were not synced may be missing after a power cut: that is not damage.
-  const synced = logged.filter(({ soft }) => !soft);
-  const acknowledged = synced.reduce((most, entry) => Math.max(most, entry.size), 0);
+  const synced = syncedEntries(file, entries);
+  const acknowledged = acknowledgedSize(file, entries);
   const { lines, lost, problems } = reconcileLines(file, scan, synced, acknowledged, 0);
   const end = Math.max(scan.end, Math.min(size, acknowledged));
   const more: FileProblem[] = [];

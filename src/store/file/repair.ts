@@ -40,13 +40,19 @@ export function planRepairs(file: DataFile, target: ReconciledFile, disk: FileOn
   return repairs;
 }
 
+/** Completes the last line of a file, before the file is scanned. The lock is held. */
+export function endLastLine(file: DataFile, lock: HeldLock): void {
+  lock.assertHeld();
+  append(file.path, "\n");
+}
+
 /** Applies repairs to a file. The lock is held. */
 export function applyRepairs(file: DataFile, repairs: readonly Repair[], lock: HeldLock): void {
   for (const repair of repairs) {
     lock.assertHeld();
     if (repair.kind === "remove") rmSync(file.path, { force: true });
     else if (repair.kind === "truncate") truncateSync(file.path, repair.size);
-    else append(file, repair.text);
+    else file.size += append(file.path, repair.text);
   }
 }
 
@@ -58,8 +64,9 @@ export function syncUnlogged(file: DataFile, loggedSize: number | undefined): vo
   if (loggedSize === undefined) syncFolderSync(dirname(file.path));
 }
 
-function append(file: DataFile, text: string): void {
+/** Returns the number of bytes that were written. */
+function append(path: string, text: string): number {
   const bytes = Buffer.from(text);
-  withHandle(openSync(file.path, "a"), (handle) => writeBytes(handle, bytes));
-  file.size += bytes.length;
+  withHandle(openSync(path, "a"), (handle) => writeBytes(handle, bytes));
+  return bytes.length;
 }

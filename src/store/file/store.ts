@@ -33,8 +33,9 @@ import { StoreAccess } from "./access.js";
 import { Appender, type AppendWork } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
-import { FilePacker } from "./packer.js";
 import { StoreContents } from "./contents.js";
+import type { DataFile } from "./data-file.js";
+import { FilePacker } from "./packer.js";
 import { IntervalSet, type Span, toFileError } from "../../util/index.js";
 import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
@@ -318,19 +319,33 @@ class FileStore extends CloseableStore implements Store {
     this.#contents.log.append([{ closed: this.#clock(), ...this.#contents.writer }], () => lock.isHeld, true);
   }
 
-  /** Compacts files that are mostly dead, in the background. */
+  /**
+   * Compacts files that are mostly dead, in the background. Only files with new dead bytes are considered: a store may have
+   * thousands of files, and this follows every group of commits. A file that could not be compacted is considered again.
+   */
   async #compactInBackground(): Promise<void> {
+    const { decayed } = this.#contents.catalog;
     try {
-      for (const file of this.#contents.files.values()) {
-        if (file.deadBytes < MIN_DEAD_BYTES || file.deadBytes * 2 < file.size || this.#contents.problems.length > 0)
+      for (const file of decayed) {
+        if (this.#contents.problems.length > 0) return;
+        if (!this.#isMostlyDead(file)) {
+          decayed.delete(file);
           continue;
+        }
         await this.#access.exclusive(async () => {
-          if (this.#contents.files.get(file.name) === file) await this.#packer.compactFile(file, 0);
+          if (this.#isMostlyDead(file)) await this.#packer.compactFile(file, 0);
+          decayed.delete(file);
         });
       }
     } catch (error) {
       this.#report("a file could not be compacted, and was not changed", error);
     }
+  }
+
+  #isMostlyDead(file: DataFile): boolean {
+    // The file may have been replaced.
+    const isCurrent = this.#contents.files.get(file.name) === file;
+    return isCurrent && file.deadBytes >= MIN_DEAD_BYTES && file.deadBytes * 2 >= file.size;
   }
 
   /** Appends one commit. The lock is held. */
