@@ -1,0 +1,104 @@
+/** Runs cases in child processes with little memory. A child that dies or hangs is a finding, and is replaced. */
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const child = fileURLToPath(new URL("child.mjs", import.meta.url));
+
+/** Megabytes that the heap of a child may use, and that the child may use in all. */
+const HEAP = 256;
+const MAX_MEGABYTES = 900;
+/** Cases after which a child is replaced, so that one case is not blamed for the memory of many. */
+const CASES_PER_CHILD = 40;
+
+/** @typedef {import("./exercise.mjs").Finding} Finding */
+/** @typedef {{ store: string, seed: number, kind: string, detail: string, findings: Finding[], milliseconds: number }} Outcome */
+/** @typedef {{ templates: string, work: string, limit: number, keep?: boolean }} Settings `limit`: milliseconds per case */
+
+/** One child at a time. */
+export class CaseRunner {
+  /** @type {import("node:child_process").ChildProcess | undefined} */
+  #child;
+  #cases = 0;
+
+  /** @param {Settings} settings */
+  constructor(settings) {
+    this.settings = settings;
+  }
+
+  /**
+   * Runs a case. A case that takes too long is repeated in a new process with more time, because the machine may be busy.
+   *
+   * @param {string} store @param {number} seed @returns {Promise<Outcome>}
+   */
+  async run(store, seed) {
+    const outcome = await this.#runOnce(store, seed, this.settings.limit);
+    const isSlow = outcome.findings.some(({ rule }) => rule === "hang");
+    return isSlow ? this.#runOnce(store, seed, this.settings.limit * 2) : outcome;
+  }
+
+  /** @param {string} store @param {number} seed @param {number} limit @returns {Promise<Outcome>} */
+  async #runOnce(store, seed, limit) {
+    const process = (this.#child ??= await this.#start());
+    let operation = "start";
+    /** @type {Finding[]} */
+    const findings = [];
+    let [kind, detail, milliseconds] = ["unknown", "", 0];
+    /** @param {string} rule @param {string} message @param {string} [stack] */
+    const report = (rule, message, stack = "") => findings.push({ rule, operation, message, stack });
+    await new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        report("hang", `no end after ${limit / 1000} s`);
+        process.kill("SIGKILL");
+      }, limit);
+      const finish = () => {
+        clearTimeout(timer);
+        process.removeAllListeners("message").removeAllListeners("exit");
+        resolve(undefined);
+      };
+      process.on("message", (/** @type {any} */ message) => {
+        if (message.operation) operation = message.operation;
+        if (message.mutation) ({ kind, detail } = message.mutation);
+        if (message.stray) {
+          const [first = "", ...stack] = message.stray.split("\n");
+          report("unhandled error", first, stack.filter((/** @type {string} */ line) => line.includes("/dist/")).slice(0, 3).map((/** @type {string} */ line) => line.trim().replace(/file:.*\/dist\//, "")).join(" < "));
+        }
+        if (message.failed) report("the fuzzer failed", message.failed);
+        if (message.done) {
+          findings.push(...message.done.findings);
+          ({ milliseconds } = message.done);
+          if (message.done.megabytes > MAX_MEGABYTES) report("memory", `${Math.round(message.done.megabytes)} MB`);
+        }
+        if (message.done || message.failed) finish();
+      });
+      process.on("exit", (code, signal) => {
+        this.#child = undefined;
+        if (!findings.some(({ rule }) => rule === "hang")) report("crash", `the process ended with ${signal ?? code}`);
+        finish();
+      });
+      process.send({ store, seed, templates: this.settings.templates, work: this.settings.work, keep: this.settings.keep ?? false });
+    });
+    if (++this.#cases >= CASES_PER_CHILD || findings.length > 0) await this.stop();
+    return { store, seed, kind, detail, findings, milliseconds };
+  }
+
+  async #start() {
+    const started = fork(child, { execArgv: [`--max-old-space-size=${HEAP}`], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    await new Promise((resolve, reject) => {
+      started.once("message", resolve);
+      started.once("exit", (code) => reject(new Error(`A child of the fuzzer ended with ${code} before its first case. Run \`npm run build\`.`)));
+    });
+    started.removeAllListeners("exit");
+    this.#cases = 0;
+    return started;
+  }
+
+  async stop() {
+    const process = this.#child;
+    this.#child = undefined;
+    if (!process || process.exitCode !== null || process.signalCode !== null) return;
+    await new Promise((resolve) => {
+      process.removeAllListeners().once("exit", resolve);
+      process.kill("SIGKILL");
+    });
+  }
+}
