@@ -31,7 +31,7 @@ import {
   type SaveOptions,
   type SkippedCheckpoint,
 } from "../records/index.js";
-import { retryOnConflict } from "../util/index.js";
+import { isCounter, isNumber, isString, listOf, objectOf, optional, retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import { renumberSnapshots, readNumberMoves } from "../conversations/index.js";
 import { agentNotFound, type SavedAgent, type SavedAgentInfo, type AgentContent } from "./saved-agent.js";
@@ -231,8 +231,20 @@ class AgentChanged extends SavepointError<"CONFLICT"> {
 
 /** Decodes the metadata of a row in an agent's history. */
 export function decodeAgentMetadata(row: CheckpointRow, reader: SessionReader): AgentMetadata {
-  return decodeMetadata(row.metadata, reader.context.registry) as unknown as AgentMetadata;
+  const metadata: unknown = decodeMetadata(row.metadata, reader.context.registry);
+  if (isAgentMetadata(metadata)) return metadata as AgentMetadata;
+  throw new SavepointError("DAMAGED", `Checkpoint #${row.seq} of the agent is invalid: it does not describe an agent.`);
 }
+
+const isAgentMetadata = objectOf({
+  agent: objectOf({
+    name: isString,
+    type: optional(isString),
+    capabilities: listOf(isString),
+    createdAt: isNumber,
+    version: isCounter,
+  }),
+});
 
 /** An agent without its state, as it is shown to callers. */
 export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: AgentMetadata): SavedAgentInfo {
@@ -243,8 +255,15 @@ export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: Agen
 /** Decodes a state in an agent's history. The snapshots get the numbers that the conversations have in this store. */
 export async function decodeAgentState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<AgentState> {
   const state = shadowToValue(shadow, context.registry) as AgentState;
+  if (!isAgentState(state))
+    throw new SavepointError("DAMAGED", `The state of agent ${JSON.stringify(agent)} is invalid.`);
   return { ...state, conversations: renumberSnapshots(state.conversations, await readNumberMoves(context, agent)) };
 }
+
+const isAgentState = objectOf({
+  systemPrompt: optional(isString),
+  conversations: (value) => value instanceof Map && [...value].flat().every(isString),
+});
 
 /** The part of an agent that is stored in its state. */
 export function buildAgentState(content: AgentContent, conversations: AgentState["conversations"]): AgentState {

@@ -2,7 +2,7 @@
 import type { Context } from "../context.js";
 import { Events, type LastShutdown, type Listeners, ProcessRegistration } from "../events/index.js";
 import { PolicyCache, SweepSchedules } from "../policies/index.js";
-import { createIdSource } from "../records/index.js";
+import { createIdSource, validateReads } from "../records/index.js";
 import { readLastShutdown, type StoreAddress } from "../runs/index.js";
 import { type AgentMigrations, Migrations } from "../sessions/index.js";
 import { type AnyStoredClass, ClassRegistry } from "../state/index.js";
@@ -92,19 +92,20 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
     ...storeOptions,
   });
   const registration = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
-  const store = registration?.store ?? opened;
+  const store = validateReads(registration?.store ?? opened);
   const now = options.now ?? Date.now;
   const policies = new PolicyCache(store, events, now);
   const sweeps = new SweepSchedules();
   const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
   const ownsStore = opened !== target;
-  const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
-    async (error: unknown) => {
-      // An error of closing follows from the first error, and must not replace it.
-      if (ownsStore) await opened.close().catch(() => {});
-      throw error;
-    },
-  );
+  const lastShutdown = await readLastShutdown(
+    { ...context, store: validateReads(opened) },
+    options.create === false,
+  ).catch(async (error: unknown) => {
+    // An error of closing follows from the first error, and must not replace it.
+    if (ownsStore) await opened.close().catch(() => {});
+    throw error;
+  });
   if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
   const services = new Services(context, {
     cacheBytes,

@@ -15,8 +15,8 @@ import {
 } from "../util/index.js";
 import type { BundleHole, BundleProgress } from "./bundle.js";
 import { exportBundle } from "./export.js";
-import { readBundle } from "./format.js";
 import { toStream } from "./import.js";
+import { openBundle } from "./sections.js";
 
 /** Options of `sp.backup()`. */
 export interface BackupOptions {
@@ -176,7 +176,8 @@ async function listBackups(folder: string): Promise<BackupInfo[]> {
 /** Reads a backup back from the disk. One that cannot be read is removed. */
 async function verifyWritten(path: string): Promise<void> {
   try {
-    for await (const event of readBundle(toStream(path))) void event;
+    const { sections } = await openBundle(toStream(path));
+    for await (const section of sections) void section;
   } catch (cause) {
     await rm(path, { force: true });
     const message = `The backup ${path} could not be read back, and was removed. Check the disk.`;

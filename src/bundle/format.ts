@@ -7,7 +7,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { SavepointError } from "../errors.js";
-import { invalidArgument } from "../util/index.js";
+import { invalidArgument, isCounter, isNumber, isString, objectOf, oneOf, tupleOf } from "../util/index.js";
 import type { NumberMoves } from "../conversations/index.js";
 
 /** The format that this version writes. It reads no newer ones. */
@@ -126,10 +126,15 @@ export class BundleWriter {
 export type BundleEvent =
   | { readonly header: BundleHeader }
   | { readonly start: SectionStart }
-  | { readonly line: BundleLine }
-  | { readonly end: true };
+  | { readonly line: BundleLine; readonly bytes: Buffer }
+  /** The end of a section, and the hash of the bundle up to there. */
+  | { readonly end: true; readonly hash: string };
 
 const NEWLINE = 10;
+/** An import raises the counter of the store by this much at most, so no bundle can use up its numbers. */
+const MAX_BUNDLE_NUMBER = 2 ** 32;
+/** The longest line, in bytes. Node cannot hold a longer string. */
+const MAX_LINE = 2 ** 29;
 
 /**
  * Reads a bundle line by line.
@@ -161,14 +166,14 @@ export async function* readBundle(
       sections++;
       if (value["sha256"] !== sum() || value["end"] !== sections || !inSection) throw changed();
       inSection = false;
-      yield { end: true };
+      yield { end: true, hash: sum() };
     } else if ("begin" in value) {
       if (inSection) throw changed();
       inSection = true;
       yield { start: value as unknown as SectionStart };
     } else {
       if (!inSection) throw changed();
-      yield { line: value as unknown as BundleLine };
+      yield { line: value as unknown as BundleLine, bytes };
     }
     hash.update(bytes).update("\n");
   }
@@ -178,8 +183,9 @@ export async function* readBundle(
 }
 
 /** Splits a stream into lines, without their newlines. */
-async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Buffer> {
+export async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Buffer> {
   let partial: Buffer[] = [];
+  let length = 0;
   for await (const chunk of source) {
     if (!((chunk as unknown) instanceof Uint8Array))
       throw invalidArgument("A bundle must be a stream of Uint8Array chunks.");
@@ -192,11 +198,13 @@ async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
       from = end + 1;
     }
     if (from < bytes.length) partial.push(Buffer.from(bytes.subarray(from)));
+    length = partial.length === 0 ? 0 : from === 0 ? length + bytes.length : bytes.length - from;
+    if (length > MAX_LINE) throw damagedBundle("a line is too long");
   }
   if (partial.length > 0) throw damagedBundle("it ends in the middle of a line");
 }
 
-function parseLine(bytes: Buffer): Record<string, unknown> {
+export function parseLine(bytes: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));
@@ -206,6 +214,13 @@ function parseLine(bytes: Buffer): Record<string, unknown> {
   if (typeof value !== "object" || value === null) throw damagedBundle("a line is not a JSON object");
   return value as Record<string, unknown>;
 }
+
+const isHeader = objectOf({
+  id: isString,
+  kind: oneOf("checkpoint", "session", "agent", "all"),
+  createdAt: isNumber,
+  numbers: tupleOf(isCounter, isCounter),
+});
 
 function checkHeader({ sha256, ...header }: Record<string, unknown>): BundleHeader {
   if (header["savepoint"] !== "bundle") {
@@ -223,14 +238,13 @@ function checkHeader({ sha256, ...header }: Record<string, unknown>): BundleHead
     );
   }
   const parsed = header as unknown as BundleHeader;
-  const numbers: unknown = parsed.numbers;
-  const isRange =
-    Array.isArray(numbers) && numbers.length === 2 && numbers.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (sha256 !== hashOf(parsed) || !isRange || parsed.numbers[0] > parsed.numbers[1]) throw changed();
+  if (sha256 !== hashOf(parsed) || !isHeader(parsed) || parsed.numbers[0] > parsed.numbers[1]) throw changed();
+  if (parsed.numbers[1] > MAX_BUNDLE_NUMBER) throw damagedBundle("its numbers are too large");
   return parsed;
 }
 
-function hashOf(header: BundleHeader): string {
+/** The hash of a header. */
+export function hashOf(header: BundleHeader): string {
   return createHash("sha256").update(JSON.stringify(header)).digest("hex");
 }
 

@@ -4,7 +4,6 @@ import type { Context } from "../context.js";
 import { conversationPuts, firstTitlePut, readConversations } from "../conversations/index.js";
 import {
   agentHistoryId,
-  checkId,
   conversationKey,
   decodeConversation,
   decodeSession,
@@ -34,18 +33,19 @@ const BATCH_SIZE = 200;
 export class ConversationsImport implements SectionImport {
   readonly #context: Context;
   readonly #start: ConversationsStart;
+  readonly #hash: string;
   readonly #state: ImportState;
   readonly #skipped = new Set<string>();
   #skipAll = false;
-  #lines: ConversationLine[] = [];
-  #removedConversations: number[] = [];
+  readonly #lines: ConversationLine[] = [];
+  readonly #removedConversations: number[] = [];
   #items = 0;
 
-  constructor(context: Context, start: ConversationsStart, state: ImportState) {
+  constructor(context: Context, start: ConversationsStart, hash: string, state: ImportState) {
     this.#context = context;
     this.#start = start;
+    this.#hash = hash;
     this.#state = state;
-    if (start.agent !== undefined) checkId(start.agent, "agent id");
   }
 
   get owner(): string {
@@ -57,7 +57,7 @@ export class ConversationsImport implements SectionImport {
     if (agent !== undefined && (await this.#skipExistingAgent(agent))) return;
     const found = await readConversations(
       this.#context,
-      conversations.map(([id]) => checkId(id, "conversation id")),
+      conversations.map(([id]) => id),
     );
     for (const [index, stored] of found.entries()) {
       const [id, createdAt] = conversations[index] as [string, number, number];
@@ -67,10 +67,6 @@ export class ConversationsImport implements SectionImport {
       this.#skipped.add(id);
       this.#state.tally.skipped.push(id);
     }
-  }
-
-  discardLines(): void {
-    [this.#lines, this.#removedConversations, this.#items] = [[], [], 0];
   }
 
   async addLine(line: BundleLine): Promise<void> {
@@ -114,7 +110,7 @@ export class ConversationsImport implements SectionImport {
     const [number, first] = items;
     const target = renumber(number, this.#state);
     const messages = moveMessages(items, target);
-    await this.#state.staging.reserveNumber(target);
+    await this.#state.staging.reserveNumber(target, this.#hash);
     await stageItems(this.#context, messageTape(target), first, messages);
     this.#items += messages.length;
   }
@@ -143,7 +139,7 @@ export class ConversationsImport implements SectionImport {
     const order = renumber(stored.order, this.#state);
     const base = stored.base.map((piece) => ({ ...piece, tape: renumber(piece.tape, this.#state) }));
     return [
-      ...conversationPuts(checkId(id, "conversation id"), { ...stored, number, order, base }),
+      ...conversationPuts(id, { ...stored, number, order, base }),
       { key: messageCounterKey(id, number), value: String(count) },
       { key: lastMessageTimeKey(id, number), value: String(lastMessageAt) },
       ...(firstTitle === undefined ? [] : [firstTitlePut(id, number, firstTitle)]),

@@ -9,12 +9,13 @@ import {
   annotationKey,
   branchKey,
   changeQueueEntry,
-  checkId,
+  decodeBranch,
   decodeJournal,
   decodeQueueEntry,
   decodeRow,
   decodeRun,
   decodeSession,
+  encodeBranch,
   encodeJournal,
   encodeRun,
   encodeSession,
@@ -60,6 +61,7 @@ class SessionContent {
   session: SessionRecord | undefined;
   checkpoints = 0;
   items = 0;
+  hasHaltedRun = false;
 }
 
 /** Imports the section of a session, or of the history of an agent. */
@@ -70,21 +72,20 @@ export class SessionImport implements SectionImport {
   readonly #agent: string | undefined;
   readonly #id: string;
   readonly #number: number;
-  #content = new SessionContent();
+  readonly #hash: string;
+  readonly #content = new SessionContent();
   #skip = false;
-  /** Whether the last line discarded all lines before it, as in the section of a session that was deleted during the export. */
-  #isWithdrawn = false;
 
-  constructor(context: Context, start: SessionStart, state: ImportState) {
+  constructor(context: Context, start: SessionStart, hash: string, state: ImportState) {
     this.#context = context;
     this.#start = start;
+    this.#hash = hash;
     this.#state = state;
     this.#agent = agentOfHistoryId(start.id);
     if (this.#agent !== undefined && state.as !== undefined) {
       throw invalidArgument("`as` is the id of a session, but the bundle contains an agent.");
     }
-    this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
-    if (this.#agent !== undefined) checkId(this.#agent, "agent id");
+    this.#id = state.as ?? start.id;
     this.#number = renumber(start.number, state);
   }
 
@@ -102,16 +103,10 @@ export class SessionImport implements SectionImport {
       if (!same && existing === "fail") throw importConflict(this.owner);
       this.#skip = true;
       tally.skipped.push(this.#agent ?? this.#id);
-    } else await this.#state.staging.reserveNumber(this.#number);
-  }
-
-  discardLines(): void {
-    this.#content = new SessionContent();
-    this.#isWithdrawn = true;
+    } else await this.#state.staging.reserveNumber(this.#number, this.#hash);
   }
 
   async addLine(line: BundleLine): Promise<void> {
-    this.#isWithdrawn = false;
     if (this.#skip) return;
     if ("items" in line) await this.#stageItems(line.items);
     else if ("row" in line) this.#addRow(line);
@@ -121,7 +116,7 @@ export class SessionImport implements SectionImport {
   async finish(): Promise<void> {
     const { tally, pendingAgents, missingBlobs } = this.#state;
     const { rows, records, labels, blobs, session, items, checkpoints } = this.#content;
-    if (this.#skip || this.#isWithdrawn) return;
+    if (this.#skip) return;
     if (!session) throw damagedBundle(`${this.owner} has no record in it`);
     // Rows cannot be reached before the record of the session exists.
     for (let from = 0; from < rows.length; from += BATCH_SIZE) {
@@ -149,6 +144,7 @@ export class SessionImport implements SectionImport {
       throw error;
     }
     if (this.#agent === undefined) tally.sessions++;
+    if (this.#content.hasHaltedRun) tally.halted.add(this.#id);
     tally.checkpoints += checkpoints;
     tally.items += items;
   }
@@ -166,14 +162,14 @@ export class SessionImport implements SectionImport {
 
   async #stageItems([tape, first, frames]: ItemsLine["items"]): Promise<void> {
     for (const [, refs = ""] of frames) this.#addBlobs(refs);
-    const name = tapeName(this.#number, checkCounter(tape));
-    await stageItems(this.#context, name, checkCounter(first), frames.map(toFrame));
+    const name = tapeName(this.#number, tape);
+    await stageItems(this.#context, name, first, frames.map(toFrame));
     this.#content.items += frames.length;
   }
 
   #addRow({ row: seq, value, refs = "" }: Extract<BundleLine, { row: number }>): void {
     const { rows, labels } = this.#content;
-    const { id, label } = decodeRow(checkCounter(seq), value, refs);
+    const { id, label } = decodeRow(seq, value, refs);
     this.#addBlobs(refs);
     rows.push({ key: rowKey(this.#number, seq), value, refs });
     if (!encodesPlace(id, this.#number, seq)) rows.push({ key: idKey(id, this.#number), value: String(seq) });
@@ -185,22 +181,29 @@ export class SessionImport implements SectionImport {
     const { records, labels } = this.#content;
     if ("note" in line) {
       const [seq, name, value] = line.note;
-      records.push({ key: noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value });
+      records.push({ key: noteKey(this.#number, seq, name), value });
       if (name === "label") labels.set(seq, value);
     } else if ("attached" in line) {
       const [seq, name, value, refs] = line.attached;
       this.#addBlobs(refs);
-      records.push({ key: annotationKey(this.#number, checkCounter(seq), checkId(name, "name")), value, refs });
+      records.push({ key: annotationKey(this.#number, seq, name), value, refs });
     } else if ("attachments" in line) {
-      const value = String(checkCounter(Number(line.attachments)));
-      records.push({ key: annotationCounterKey(this.#number), value });
+      records.push({ key: annotationCounterKey(this.#number), value: String(Number(line.attachments)) });
     } else if ("branch" in line) {
-      records.push({ key: branchKey(this.#id, checkId(line.branch, "branch name")), value: line.value });
+      // No run of this store has the branch.
+      const branch = { ...decodeBranch(line.value), held: false };
+      records.push({ key: branchKey(this.#id, line.branch), value: encodeBranch(branch) });
     } else if ("run" in line) {
-      records.push({ key: runsOf(this.#id).from + checkRunKey(line.run[0]), value: this.#renumberRun(line.run) });
+      records.push({ key: runsOf(this.#id).from + line.run[0], value: this.#renumberRun(line.run) });
     } else if ("due" in line) {
-      const branch = checkId(line.due[0], "branch name");
-      records.push(...changeQueueEntry(this.#id, branch, undefined, decodeQueueEntry(line.due[1])).puts);
+      // Without a queue entry no worker finds the run, and its session is halted.
+      if (this.#state.runs === "halted") {
+        this.#content.hasHaltedRun = true;
+        return;
+      }
+      const [branch, value] = line.due;
+      const entry = { ...decodeQueueEntry(value), owner: undefined };
+      records.push(...changeQueueEntry(this.#id, branch, undefined, entry).puts);
     } else if ("session" in line) this.#content.session = decodeSession(line.session);
   }
 
@@ -225,18 +228,4 @@ export class SessionImport implements SectionImport {
 function addMove(before: NumberMoves, offset: number, highest: number): NumberMoves {
   const moved = before.map((move) => ({ upTo: move.upTo, by: move.by + offset }));
   return offset === 0 ? moved : [...moved, { upTo: highest, by: offset }];
-}
-
-/** Checks a number that counts from 0 within a session. */
-function checkCounter(number: number): number {
-  if (Number.isSafeInteger(number) && number >= 0) return number;
-  throw damagedBundle(`${String(number)} is not a valid seq, tape or item number`);
-}
-
-/** Checks the key of a run's record: a branch, and the letter of a kind of record. */
-function checkRunKey(key: string): string {
-  const [branch = "", part = "", ...more] = key.split("\t");
-  checkId(branch, "branch name");
-  if (more.length > 0 || !/^[jrmt]/.test(part)) throw damagedBundle("a record of a run has an invalid key");
-  return key;
 }

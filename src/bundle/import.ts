@@ -2,8 +2,9 @@
  * Imports bundles. Ids, parents and branches are preserved. The internal numbers of sessions and conversations are shifted, so that
  * they do not collide with the numbers in the store.
  *
- * A section becomes visible as a whole, after all its lines are stored and its hash is verified. To resume an interrupted import,
- * the same bundle is imported again; everything that is already stored is skipped.
+ * A section has no effect before its hash and its content are verified; see `sections.ts`. It becomes visible as a whole, after all
+ * its lines are stored. To resume an interrupted import, the same bundle is imported again; everything that is already stored is
+ * skipped.
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";
@@ -11,10 +12,11 @@ import type { Context } from "../context.js";
 import { checkId } from "../records/index.js";
 import { validateFields, toFileError, invalidArgument } from "../util/index.js";
 import { type BundleHole, type BundleProgress, describeHole } from "./bundle.js";
-import { type BundleKind, damagedBundle, readBundle, type SectionStart } from "./format.js";
+import type { BundleHeader, BundleKind } from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
 import { type ImportState, ImportTally, type SectionImport, stageBlob } from "./section.js";
+import { type BundleSection, openBundle } from "./sections.js";
 import { Staging } from "./staging.js";
 
 /** A bundle: its bytes, a stream of them, or the path of a file. */
@@ -33,6 +35,13 @@ export interface ImportOptions {
    * @default "fail"
    */
   readonly existing?: "fail" | "skip";
+  /**
+   * What becomes of runs that were unfinished when the bundle was written. `"halted"`: nothing resumes them until you run their
+   * sessions. `"live"`: they are queued as they were, and workers of this store resume them, with the answers that they have
+   * recorded. Use `"live"` only for your own bundles, such as a backup that you restore.
+   * @default "halted"
+   */
+  readonly runs?: "halted" | "live";
   /** Called after every section. */
   readonly onProgress?: (progress: BundleProgress) => void;
 }
@@ -44,11 +53,13 @@ export interface ImportResult extends BundleProgress {
   readonly conversations: number;
   /** The ids of sessions, agents and conversations that the store already had. */
   readonly skipped: readonly string[];
+  /** The ids of sessions with unfinished runs that were not queued; see `runs`. */
+  readonly halted: readonly string[];
   /** The parts that the bundle lacks, because they could not be read when the bundle was exported. */
   readonly holes: readonly BundleHole[];
 }
 
-const FIELDS = new Set(["as", "existing", "onProgress"]);
+const FIELDS = new Set(["as", "existing", "runs", "onProgress"]);
 
 /** Imports a bundle, one section after another; see `sp.import()`. */
 export async function importBundle(
@@ -57,62 +68,39 @@ export async function importBundle(
   options: ImportOptions = {},
 ): Promise<ImportResult> {
   validateFields(options, "The options of an import", FIELDS);
-  const { as, existing = "fail", onProgress } = options;
+  const { as, existing = "fail", runs = "halted", onProgress } = options;
   if (as !== undefined) checkId(as, "session id");
   if (existing !== "fail" && existing !== "skip") {
     throw invalidArgument(`\`existing\` must be "fail" or "skip", got ${JSON.stringify(existing)}.`);
   }
+  if (runs !== "halted" && runs !== "live") {
+    throw invalidArgument(`\`runs\` must be "halted" or "live", got ${JSON.stringify(runs)}.`);
+  }
   const tally = new ImportTally();
   let state: ImportState | undefined;
-  let section: SectionImport | undefined;
-  let sectionHoles: BundleHole[] = [];
   try {
-    for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
-      if ("header" in event) {
-        const { header } = event;
-        if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
-          throw invalidArgument("`as` is the id of one session, but the bundle contains an agent or a whole store.");
-        }
-        state = {
-          header,
-          staging: await Staging.open(context, header),
-          as,
-          existing,
-          tally,
-          pendingAgents: new Map(),
-          skippedAgents: new Set(),
-          missingBlobs: new Set(),
-        };
-      } else if (!state) throw damagedBundle("it has no header");
-      else if ("start" in event) {
-        const current = state;
-        sectionHoles = [];
-        section = await rejectMalformed(async () => {
-          const next = createSection(context, event.start, current);
-          await next?.begin();
-          return next;
-        });
-      } else if ("line" in event) {
-        const { line } = event;
-        const { missingBlobs } = state;
-        await rejectMalformed(async () => {
-          if ("again" in line) {
-            sectionHoles = [];
-            section?.discardLines();
-          } else if ("hole" in line) {
-            sectionHoles.push({ place: describeHole(section?.owner, line.hole), reason: line.reason });
-            if (typeof line.hole === "string") missingBlobs.add(line.hole);
-          } else if ("blob" in line) await stageBlob(context, line.blob, line.bytes);
-          else await section?.addLine(line);
-        });
-      } else {
-        tally.holes.push(...sectionHoles);
-        await rejectMalformed(async () => section?.finish());
-        section = undefined;
-        tally.sections++;
-        onProgress?.(progressOf(tally));
-      }
+    const { header, sections } = await openBundle(toStream(source), (count) => (tally.bytes += count));
+    if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
+      throw invalidArgument("`as` is the id of one session, but the bundle contains an agent or a whole store.");
     }
+    for await (const section of sections) {
+      // Nothing is stored before the first section is proven to be valid.
+      state ??= await createState(context, header, tally, { as, existing, runs });
+      await importSection(context, section, state);
+      tally.sections++;
+      onProgress?.(progressOf(tally));
+    }
+    await state?.staging.release();
+    const { sessions, conversations, skipped, halted, holes } = tally;
+    return {
+      ...progressOf(tally),
+      kind: header.kind,
+      sessions,
+      conversations,
+      skipped,
+      halted: [...halted],
+      holes,
+    };
   } catch (error) {
     // An import of a damaged or conflicting bundle must not be resumed, so its staged data is released.
     const isFinal = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
@@ -121,36 +109,46 @@ export async function importBundle(
     if (typeof source === "string") throw toFileError(error, source, "Importing");
     throw error;
   }
-  if (!state) throw damagedBundle("it is empty");
-  await state.staging.release();
-  const { sessions, conversations, skipped, holes } = tally;
-  return { ...progressOf(tally), kind: state.header.kind, sessions, conversations, skipped, holes };
+}
+
+async function createState(
+  context: Context,
+  header: BundleHeader,
+  tally: ImportTally,
+  options: Pick<ImportState, "as" | "existing" | "runs">,
+): Promise<ImportState> {
+  const staging = await Staging.open(context, header);
+  const pending = { pendingAgents: new Map(), skippedAgents: new Set<string>(), missingBlobs: new Set<string>() };
+  return { header, staging, tally, ...options, ...pending };
+}
+
+/** Imports a section. Its lines are stored first, and become visible together. */
+async function importSection(context: Context, section: BundleSection, state: ImportState): Promise<void> {
+  const target = createSection(context, section, state);
+  await target?.begin();
+  for await (const line of section.lines()) {
+    if ("hole" in line) {
+      state.tally.holes.push({ place: describeHole(target?.owner, line.hole), reason: line.reason });
+      if (typeof line.hole === "string") state.missingBlobs.add(line.hole);
+    } else if ("blob" in line) await stageBlob(context, line.blob, line.bytes);
+    else await target?.addLine(line);
+  }
+  if (!section.isWithdrawn) await target?.finish();
 }
 
 /** `undefined` for the section that lists sessions which could not be exported at all: it has only holes. */
-function createSection(context: Context, start: SectionStart, state: ImportState): SectionImport | undefined {
+function createSection(
+  context: Context,
+  { start, hash }: BundleSection,
+  state: ImportState,
+): SectionImport | undefined {
   switch (start.begin) {
     case "session":
-      return new SessionImport(context, start, state);
+      return new SessionImport(context, start, hash, state);
     case "conversations":
-      return new ConversationsImport(context, start, state);
+      return new ConversationsImport(context, start, hash, state);
     case "holes":
       return undefined;
-    default:
-      throw damagedBundle("it has a section of an unknown kind");
-  }
-}
-
-/**
- * Runs `work`, and turns an unexpected error into `DAMAGED`. Lines are decoded before their hash is verified, so an unexpected
- * error while decoding means that the lines were changed. Errors of Savepoint and of the operating system are not changed.
- */
-async function rejectMalformed<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (isSavepointError(error) || (error as NodeJS.ErrnoException).syscall !== undefined) throw error;
-    throw damagedBundle("a line is invalid", error);
   }
 }
 

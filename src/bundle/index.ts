@@ -13,6 +13,7 @@ export {
 } from "./backup.js";
 export { Bundle, type BundleHole, type BundleProgress, type BundleSummary, describeHole } from "./bundle.js";
 export { exportBundle, type ExportOptions, type ExportTarget } from "./export.js";
-export { type BundleKind, type BundleLine, type ConversationsStart, readBundle, type SessionStart } from "./format.js";
+export type { BundleKind, BundleLine, ConversationsStart, SessionStart } from "./format.js";
 export { type BundleSource, importBundle, type ImportOptions, type ImportResult, toStream } from "./import.js";
 export { moveMessages, toFrame } from "./section.js";
+export { openBundle } from "./sections.js";

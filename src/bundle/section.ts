@@ -6,7 +6,7 @@ import { hashBytes } from "../state/index.js";
 import type { Check, Frame, Put } from "../store/index.js";
 import type { BundleHole } from "./bundle.js";
 import { type BundleFrame, type BundleHeader, type BundleLine, damagedBundle } from "./format.js";
-import type { Staging } from "./staging.js";
+import { stagedConflict, type Staging } from "./staging.js";
 
 /**
  * The conversations of an agent whose own section is still to come. They become visible together with its checkpoints: otherwise
@@ -27,6 +27,7 @@ export interface ImportState {
   readonly staging: Staging;
   readonly as: string | undefined;
   readonly existing: "fail" | "skip";
+  readonly runs: "halted" | "live";
   readonly tally: ImportTally;
   readonly pendingAgents: Map<string, PendingAgent>;
   /** Agents that the store already has: everything of theirs is skipped. */
@@ -44,19 +45,19 @@ export class ImportTally {
   sessions = 0;
   conversations = 0;
   readonly skipped: string[] = [];
+  /** The sessions whose unfinished runs were not queued. */
+  readonly halted = new Set<string>();
   readonly holes: BundleHole[] = [];
 }
 
-/** The import of one section. Calls come in the order `begin`, `addLine` and `discardLines` any number of times, `finish`. */
+/** The import of one section. Calls come in the order `begin`, `addLine` any number of times, `finish`. */
 export interface SectionImport {
   /** The session or agent of the section, in words. */
   readonly owner: string;
   begin(): Promise<void>;
-  /** Stages a line. Nothing of it is visible yet. Holes and blobs are handled by the caller. */
+  /** Stages a line. Nothing of it is visible yet. */
   addLine(line: BundleLine): Promise<void>;
-  /** Discards all lines so far: the section starts again. */
-  discardLines(): void;
-  /** Makes the section visible. Its hash was verified before. */
+  /** Makes the section visible. */
   finish(): Promise<void>;
 }
 
@@ -113,13 +114,5 @@ export function importConflict(what: string, cause?: unknown): SavepointError<"C
     "CONFLICT",
     `${what} already exists in the store, with other content than in the bundle. Delete it, import with { existing: "skip" }, or import a session under another id with { as }. Sections before it were imported.`,
     { cause },
-  );
-}
-
-/** An earlier attempt has stored something else under the same numbers: it read another bundle with the same id. */
-function stagedConflict(): SavepointError<"CONFLICT"> {
-  return new SavepointError(
-    "CONFLICT",
-    "An interrupted import of a bundle with the same id has left other data. It is removed now; import again.",
   );
 }

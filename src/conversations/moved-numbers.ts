@@ -7,7 +7,7 @@
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { decodeConversation, encodeConversation, movedNumbersKey } from "../records/index.js";
-import type { NumberSource } from "../sessions/index.js";
+import { NUMBER_BLOCK, type NumberSource } from "../sessions/index.js";
 
 /** Numbers up to `upTo` have moved up by `by`; the first entry that applies counts. */
 export type NumberMoves = readonly { readonly upTo: number; readonly by: number }[];
@@ -17,10 +17,7 @@ export async function readNumberMoves({ store }: Context, agent: string): Promis
   const [record] = await store.get([movedNumbersKey(agent)]);
   if (!record) return [];
   if ("value" in record) return JSON.parse(record.value) as NumberMoves;
-  throw new SavepointError(
-    "DAMAGED",
-    `The checkpoints of agent ${JSON.stringify(agent)} cannot be read: ${record.unreadable}. Repair the store from a backup.`,
-  );
+  throw damagedMoves(agent, record.unreadable);
 }
 
 /**
@@ -33,10 +30,20 @@ export async function allocateConversationNumber(
   agent: string | undefined,
 ): Promise<number> {
   const moves = agent === undefined ? [] : await readNumberMoves(context, agent);
-  for (;;) {
+  // At most one block of numbers was reserved before the import, and later blocks are above all numbers that have moved.
+  for (let attempt = 0; attempt <= NUMBER_BLOCK; attempt++) {
     const number = await numbers.next();
     if (moves.every(({ upTo }) => number > upTo)) return number;
   }
+  throw damagedMoves(agent, "they are above the counter of the store");
+}
+
+function damagedMoves(agent: string | undefined, reason: string): SavepointError {
+  const advice = "Repair the store from a backup.";
+  return new SavepointError(
+    "DAMAGED",
+    `The numbers of the conversations of agent ${JSON.stringify(agent)} are damaged: ${reason}. ${advice}`,
+  );
 }
 
 /** The snapshots in a checkpoint, with the numbers that the conversations have in this store. */

@@ -1,6 +1,6 @@
 /** Reads conversations and their messages. Nothing is cached. */
 import { SavepointError } from "../errors.js";
-import type { Piece, Unreadable } from "../state/index.js";
+import { BoundedReader, parseStoredJson, type Piece, type Unreadable } from "../state/index.js";
 import type { RecordResult, Frame, Store, StoredRecord } from "../store/index.js";
 import { validateCount } from "../util/index.js";
 import type { Context } from "../context.js";
@@ -112,7 +112,7 @@ function toStored(
     value,
     items: Number((counter as StoredRecord).value),
     lastMessageAt: at === undefined ? record.createdAt : Number(at),
-    firstTitle: firstTitle === undefined ? undefined : (JSON.parse(firstTitle) as string),
+    firstTitle: firstTitle === undefined ? undefined : (parseStoredJson(firstTitle) as string),
   };
 }
 
@@ -207,7 +207,11 @@ export async function readMessageFrames(
   store: Store,
   pieces: readonly Piece[],
 ): Promise<{ readonly frame: Frame | Unreadable; readonly place: CheckpointPlace }[]> {
-  const frames = await store.items(pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count })));
+  const reader = new BoundedReader({
+    items: (parts) => store.items(parts.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count }))),
+    blob: (hash) => store.blob(hash),
+  });
+  const frames = await reader.items(pieces);
   const places = pieces.flatMap(({ tape: number, start, count }) =>
     Array.from({ length: count }, (_, index) => ({ number, seq: start + index })),
   );

@@ -18,7 +18,8 @@ export interface ImportRecord {
   readonly by: number;
   /** When the import last stored something, in milliseconds since 1970. */
   readonly at: number;
-  readonly numbers: readonly number[];
+  /** The numbers under which something is stored, with the hash of the section that it belongs to. */
+  readonly numbers: readonly (readonly [number: number, section: string])[];
 }
 
 /** An import that was not continued for this long is abandoned. */
@@ -29,7 +30,12 @@ export async function releaseAbandonedImports(context: Context): Promise<void> {
   for await (const record of scan(context.store, ALL_IMPORTS)) {
     if (!("value" in record)) continue;
     const { at, numbers } = JSON.parse(record.value) as ImportRecord;
-    if (Date.now() - at > ABANDONED_AFTER) await releaseImport(context, record.key, numbers);
+    if (Date.now() - at <= ABANDONED_AFTER) continue;
+    await releaseImport(
+      context,
+      record.key,
+      numbers.map(([number]) => number),
+    );
   }
 }
 

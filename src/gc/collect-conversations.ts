@@ -9,9 +9,9 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
-import { parseRefs, type Unreadable } from "../state/index.js";
+import { parseRefs, type Piece, type Unreadable } from "../state/index.js";
 import { MarkError, markPieces } from "./marks.js";
-import { type Freed, type KeyRange, prefixRange, scan } from "../store/index.js";
+import { exceedsTape, type Freed, type KeyRange, prefixRange, scan } from "../store/index.js";
 import { type AgentState, decodeAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -160,7 +160,7 @@ class MessageMarks {
         this.#onDamage(conversation);
         continue;
       }
-      markPieces(this.live, piecesOf(conversation.record, conversation.items));
+      await this.#mark(piecesOf(conversation.record, conversation.items));
       counters.set(conversation.record.number, conversation.items);
     }
     return counters;
@@ -193,15 +193,23 @@ class MessageMarks {
         this.#onDamage({ unreadable: error.message });
         return undefined;
       });
-      if (shadow !== undefined) this.#markRow(await decodeAgentState(shadow, this.#reader, this.#agent));
+      if (shadow !== undefined) await this.#markRow(await decodeAgentState(shadow, this.#reader, this.#agent));
     }
   }
 
-  #markRow({ conversations }: AgentState): void {
+  async #markRow({ conversations }: AgentState): Promise<void> {
     for (const entry of conversations.values()) {
       if (this.#marked.has(entry)) continue;
       this.#marked.add(entry);
-      markPieces(this.live, piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
+      await this.#mark(piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
+    }
+  }
+
+  async #mark(pieces: readonly Piece[]): Promise<void> {
+    for (const piece of pieces) {
+      const span = { ...piece, tape: messageTape(piece.tape) };
+      if (!(await exceedsTape(this.#reader.context.store, span))) markPieces(this.live, [piece]);
+      else this.#onDamage({ unreadable: `a reference names ${piece.count} messages, which do not exist` });
     }
   }
 }

@@ -1,6 +1,8 @@
 /** Marks what the checkpoints and journals of a session refer to. It reads the refs of items only, no states. */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { formatRefs, parseRefs, type Piece, type Unreadable } from "../state/index.js";
+import { isSavepointError } from "../errors.js";
+import { formatRefs, parseRefs, type Piece, type Ref, type Unreadable } from "../state/index.js";
+import { exceedsTape } from "../store/index.js";
 import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
@@ -66,12 +68,44 @@ export class Marks {
     let count = 0;
     for (const { refs, tape } of frames) {
       if (++count % MAX_FRAMES === 0) await nextTurn();
-      for (const ref of parseRefs(refs, tape)) {
+      for (const ref of this.#parse(refs, tape)) {
         if ("blob" in ref) this.blobs.add(ref.blob);
-        else markPieces(fresh, markPieces(this.#byNumber, ref.pieces));
+        else markPieces(fresh, markPieces(this.#byNumber, await this.#existing(ref.pieces)));
       }
     }
     return fresh;
+  }
+
+  #parse(refs: string, tape: number): Ref[] {
+    try {
+      return parseRefs(refs, tape);
+    } catch (error) {
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      this.#report({ unreadable: error.message });
+      return [];
+    }
+  }
+
+  /** The ranges without those that name more items than the store has, which are damage. */
+  async #existing(pieces: readonly Piece[]): Promise<readonly Piece[]> {
+    if (pieces.every(({ count }) => count <= MAX_FRAMES)) return pieces;
+    const existing: Piece[] = [];
+    for (const piece of pieces) {
+      const { start, count } = piece;
+      const isTooLong = await exceedsTape(this.reader.context.store, {
+        ...piece,
+        tape: tapeName(this.number, piece.tape),
+      });
+      if (isTooLong)
+        this.#report({ unreadable: `a reference names items ${start} to ${start + count}, which do not exist` });
+      else existing.push(piece);
+    }
+    return existing;
+  }
+
+  #report(damage: Unreadable): void {
+    if (!this.onDamage) throw new MarkError(damage);
+    this.onDamage(damage);
   }
 
   /** The refs of the items in these spans. */
@@ -90,8 +124,7 @@ export class Marks {
       for (const part of parts) {
         const alone = await store.itemRefs({ tape: name, ...part });
         if (!("unreadable" in alone)) for (const { refs } of alone) yield { refs, tape };
-        else if (this.onDamage) this.onDamage(alone);
-        else throw new MarkError(alone);
+        else this.#report(alone);
       }
     }
   }

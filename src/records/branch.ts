@@ -5,7 +5,10 @@
  * latest state takes one record and its items.
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
+import { either, isCounter, isNumber, isString, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
 import { type CheckpointRow, decodeRow, encodeRow } from "./checkpoint-row.js";
+import { isId } from "./ids.js";
+import { parseRecord } from "./parse-record.js";
 
 /** A branch: its tape, its head, and the number of the next item on its tape. */
 export interface BranchRecord {
@@ -42,6 +45,16 @@ interface StoredBranch {
   h?: [number, string, (string | null)?];
 }
 
+const isStoredBranch = objectOf({
+  b: isId,
+  p: isCounter,
+  i: isCounter,
+  e: isCounter,
+  t: isNumber,
+  f: optional(isCounter),
+  h: optional(tupleOf(isCounter, isString, optional(either(isString, oneOf(null))))),
+});
+
 /** A branch without checkpoints. */
 export function newBranchRecord(name: string, tape: number, createdAt: number): BranchRecord {
   const claim = { epoch: 0, held: false };
@@ -63,7 +76,8 @@ export function encodeBranch(record: BranchRecord): string {
 
 export function decodeBranch(value: string): BranchRecord {
   const end = value.indexOf("\n");
-  const { b, p, i, e, t, f, l, x, h } = JSON.parse(end < 0 ? value : value.slice(0, end)) as StoredBranch;
+  const fields = end < 0 ? value : value.slice(0, end);
+  const { b, p, i, e, t, f, l, x, h } = parseRecord<StoredBranch>(fields, isStoredBranch, "branch");
   return {
     name: b,
     tape: p,

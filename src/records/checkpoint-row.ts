@@ -15,7 +15,9 @@ import {
 } from "../state/index.js";
 import type { KeyRange } from "../store/index.js";
 import type { CheckpointInfo, CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
-import { MAIN, timeOfId, unnamedBranch } from "./ids.js";
+import { either, isCounter, isNumber, isString, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
+import { isId, MAIN, timeOfId, unnamedBranch } from "./ids.js";
+import { invalidRecord, parseRecord } from "./parse-record.js";
 import { decodeNumbers, encodeNumber, packId, seqRange, unpackId } from "./keys.js";
 
 /** A checkpoint as it is stored: what listings show of it, and what only its session needs. */
@@ -113,6 +115,39 @@ type StoredRunPosition = [
   output?: number,
 ];
 
+const isStoredRow = objectOf({
+  i: isString,
+  b: optional(either(isCounter, tupleOf(isCounter, isId))),
+  p: optional(tupleOf(isCounter, isCounter)),
+  t: optional(isNumber),
+  s: isNumber,
+  k: optional(oneOf("automatic", "manual", "preOperation", "recovery")),
+  c: optional(oneOf("queued", "running", "waiting", "completed", "failed", "halted")),
+  r: optional(isString),
+  l: optional(isString),
+  d: optional(isString),
+  g: optional(isString),
+  h: optional(isString),
+  n: optional(isNumber),
+  u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
+  m: optional(objectOf({})),
+  e: optional(isNumber),
+  z: isNumber,
+  w: isNumber,
+  v: optional(isCounter),
+  j: optional(
+    tupleOf(
+      isCounter,
+      isCounter,
+      oneOf(0, 1),
+      optional(isCounter),
+      optional(isCounter),
+      optional(isCounter),
+      optional(isCounter),
+    ),
+  ),
+});
+
 /** Each row is written twice: under its own key, and in the record of its branch. */
 const encodings = new WeakMap<CheckpointRow, string>();
 
@@ -153,18 +188,22 @@ function stringifyRow(row: CheckpointRow): string {
 /** @param refs the refs of the stored record, which belong to the skeleton */
 export function decodeRow(seq: number, value: string, refs: string): CheckpointRow {
   const end = value.indexOf("\n");
-  const stored = JSON.parse(value.slice(0, end)) as StoredRow;
+  const stored = parseRecord<StoredRow>(value.slice(0, end), isStoredRow, "checkpoint");
   const [tape, branch] = typeof stored.b === "number" ? [stored.b, unnamedBranch(stored.b)] : (stored.b ?? [0, MAIN]);
   const [toParent, toGrandparent] = stored.p ?? defaultParents(seq);
   const parent = toParent === 0 ? undefined : seq - toParent;
+  const grandparent = parent === undefined || toGrandparent === 0 ? undefined : parent - toGrandparent;
   const id = unpackId(stored.i);
+  // Distances are counters, so every parent is older than its child, and following parents comes to an end.
+  const isOlder = (parent ?? 0) >= 0 && (grandparent ?? 0) >= 0 && (stored.j?.[0] ?? 0) <= seq;
+  if (!isOlder || !isId(id)) throw invalidRecord("checkpoint");
   return {
     seq,
     id,
     tape,
     branch,
     parent,
-    grandparent: parent === undefined || toGrandparent === 0 ? undefined : parent - toGrandparent,
+    grandparent,
     createdAt: stored.t ?? timeOfId(id) ?? 0,
     step: stored.s,
     kind: stored.k ?? "manual",

@@ -7,7 +7,10 @@
  */
 import { coalesce, type Piece, type Shadow } from "../state/index.js";
 import { type KeyRange, prefixRange } from "../store/index.js";
+import { isCounter, isNumber, isString, listOf, objectOf, optional } from "../util/index.js";
+import { isId } from "./ids.js";
 import { encodeNumber, tapeName } from "./keys.js";
+import { parseRecord } from "./parse-record.js";
 import { formatPieces, parsePieces } from "./pieces.js";
 
 /** A conversation without its messages. */
@@ -43,6 +46,17 @@ interface StoredFields {
   f?: number | undefined;
 }
 
+const areStoredFields = objectOf({
+  n: isCounter,
+  o: optional(isCounter),
+  a: optional(isId),
+  t: isNumber,
+  i: optional(isString),
+  g: optional(listOf(isString)),
+  b: optional(isString),
+  f: optional(isCounter),
+});
+
 export function encodeConversation(record: ConversationRecord): string {
   const { number, order, agent, createdAt, title, tags, archived, metadata, base, tapeStart } = record;
   const stored: StoredFields = {
@@ -61,7 +75,18 @@ export function encodeConversation(record: ConversationRecord): string {
 }
 
 export function decodeConversation(value: string): ConversationRecord {
-  const { n, o = n, a, t, i, g = [], x, m, b = "", f = 0 } = JSON.parse(value) as StoredFields;
+  const {
+    n,
+    o = n,
+    a,
+    t,
+    i,
+    g = [],
+    x,
+    m,
+    b = "",
+    f = 0,
+  } = parseRecord<StoredFields>(value, areStoredFields, "conversation");
   return {
     number: n,
     order: o,

@@ -19,6 +19,11 @@ export function checkId(id: string, what: string): string {
   throw new SavepointError("INVALID_ID", `The ${what}${shown} is invalid: ${problem}. Choose another ${what}.`);
 }
 
+/** Whether a stored string is a valid id. */
+export function isId(id: unknown): boolean {
+  return problemOf(id) === undefined;
+}
+
 /** Validates the name of a new branch: an id that does not start with `~`, as generated names do. */
 export function checkBranchName(name: string): string {
   checkId(name, "branch name");

@@ -69,6 +69,7 @@ export {
 export {
   checkBranchName,
   checkId,
+  isId,
   type CheckpointPlace,
   createIdSource,
   encodesPlace,
@@ -148,9 +149,12 @@ export {
   garbageKey,
   importKey,
   movedNumbersKey,
+  MAX_NUMBER,
   NEXT_NUMBER_KEY,
   openProcessKey,
   RETENTION_STAMP_KEY,
   sessionRetentionKey,
   STORE_RETENTION_KEY,
 } from "./store-wide.js";
+export { parseRecord } from "./parse-record.js";
+export { validateReads, validateRecord } from "./validate.js";

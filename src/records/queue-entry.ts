@@ -5,7 +5,10 @@
  * time, while no process runs it; under its owner while one does. Where index and entry disagree, the entry is right.
  */
 import { type KeyRange, prefixRange, type Put } from "../store/index.js";
+import { either, isCounter, isNumber, isString, listOf, oneOf, optional, type Shape, tupleOf } from "../util/index.js";
+import { isId } from "./ids.js";
 import { encodeTime } from "./keys.js";
+import { parseRecord } from "./parse-record.js";
 
 /** An unfinished run of a branch. */
 export interface QueueEntry {
@@ -44,10 +47,22 @@ export function encodeQueueEntry(entry: QueueEntry): string {
   ]);
 }
 
+type StoredQueueEntry = [string, number | null, number?, (string | null)?, string[]?, (number | null)?, number?];
+
+const isPriority: Shape = (value) => isCounter(value) && (value as number) <= HIGHEST_PRIORITY;
+const isStoredQueueEntry = tupleOf(
+  isId,
+  either(isNumber, oneOf(null)),
+  optional(isPriority),
+  optional(either(isString, oneOf(null))),
+  optional(listOf(isString)),
+  optional(either(isCounter, oneOf(null))),
+  optional(oneOf(1)),
+);
+
 export function decodeQueueEntry(value: string): QueueEntry {
-  const [agent, readyAt, priority = LOWEST_PRIORITY, owner, lostOwners = [], lostAtSeq, external] = JSON.parse(
-    value,
-  ) as [string, number | null, number?, (string | null)?, string[]?, (number | null)?, number?];
+  const [agent, readyAt, priority = LOWEST_PRIORITY, owner, lostOwners = [], lostAtSeq, external] =
+    parseRecord<StoredQueueEntry>(value, isStoredQueueEntry, "queue entry");
   return {
     agent,
     readyAt,

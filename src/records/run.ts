@@ -9,7 +9,10 @@ import { type ClassRegistry, parseValue, stringifyValue } from "../state/index.j
 import { type KeyRange, prefixRange } from "../store/index.js";
 import type { ToolCall } from "../messages/index.js";
 import type { CheckpointStatus } from "./checkpoint.js";
+import { isCounter, isNumber, isString, listOf, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
+import { isId } from "./ids.js";
 import { encodeNumber } from "./keys.js";
+import { parseRecord } from "./parse-record.js";
 
 /** A question that a run waits to have answered. */
 export interface Question {
@@ -100,10 +103,17 @@ export function encodeRun(record: RunRecord, registry: ClassRegistry): string {
 }
 
 export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
-  const { questions, ...fields } = JSON.parse(value) as Omit<RunRecord, "questions"> & { questions?: string };
+  const { questions, ...fields } = parseRun(value);
   const { reason, head, key, wakeAt, code, ...rest } = fields;
   const decoded = questions === undefined ? [] : (parseValue(questions, registry) as Question[]);
   return { ...rest, reason, head, key, wakeAt, code, questions: decoded };
+}
+
+/** A run whose questions are not decoded: that takes the classes that they may contain. */
+export function parseRun(value: string): Omit<RunRecord, "questions"> & { questions?: string } {
+  const run = parseRecord<ReturnType<typeof parseRun>>(value, isStoredRun, "run");
+  if (run.questions !== undefined) parseRecord(run.questions, areQuestions, "question");
+  return run;
 }
 
 /** The fields from `number` to `origin`. */
@@ -120,20 +130,43 @@ export function encodeJournal(record: JournalRecord): string {
 
 export function decodeJournal(value: string): JournalRecord {
   const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancelReason] =
-    JSON.parse(value) as [...StoredPosition, number?, number?, string?, string?];
+    parseRecord<[...StoredPosition, number?, number?, string?, string?]>(value, isStoredJournal, "journal");
   return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason };
 }
 
 export const encodeInbox = (record: InboxRecord): string => JSON.stringify([record.first, record.next]);
 export const decodeInbox = (value: string): InboxRecord => {
-  const [first, next] = JSON.parse(value) as [number, number];
+  const [first, next] = parseRecord<[number, number]>(value, isStoredInbox, "inbox");
   return { first, next };
 };
 export const encodeQueuedInput = (queued: QueuedInput): string => JSON.stringify(queued);
 export const decodeQueuedInput = (value: string): QueuedInput => {
-  const { key, input } = JSON.parse(value) as { key?: string; input: string };
+  const { key, input } = parseRecord<{ key?: string; input: string }>(value, isStoredInput, "queued input");
   return { key, input };
 };
+
+const isStoredRun = objectOf({
+  number: isCounter,
+  agent: isId,
+  status: oneOf("queued", "running", "waiting", "completed", "failed", "halted"),
+  reason: optional(isString),
+  head: optional(isCounter),
+  owner: isString,
+  turn: isCounter,
+  input: isString,
+  key: optional(isString),
+  questions: optional(isString),
+  wakeAt: optional(isNumber),
+  startedAt: isNumber,
+  code: optional(isString),
+});
+const areQuestions = listOf(objectOf({ id: isString, kind: oneOf("ask", "unknown"), text: isString }));
+const isStoredJournal = tupleOf(
+  ...Array.from({ length: 8 }, () => isCounter),
+  ...[isCounter, isNumber, isString, isString].map(optional),
+);
+const isStoredInbox = tupleOf(isCounter, isCounter);
+const isStoredInput = objectOf({ key: optional(isString), input: isString });
 
 /** All records of a session's runs. */
 export const runsOf = (session: string): KeyRange => prefixRange(`r\t${session}\t`);

@@ -5,7 +5,10 @@
  * together with the branch's record, so of two writers that started from the same head, one gets a conflict.
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
+import { isBoolean, isCounter, isNumber, objectOf, optional } from "../util/index.js";
+import { isId } from "./ids.js";
 import { encodeNumber } from "./keys.js";
+import { parseRecord } from "./parse-record.js";
 
 /** A session: its number, its agent, and its counters. */
 export interface SessionRecord {
@@ -44,6 +47,18 @@ interface StoredSession {
   e?: number;
 }
 
+const isAutoPolicy = objectOf({ interval: isNumber, max: isNumber, beforeOperations: isBoolean, enabled: isBoolean });
+const isStoredSession = objectOf({
+  n: isCounter,
+  a: optional(isId),
+  t: isNumber,
+  q: isCounter,
+  p: isCounter,
+  c: optional(isCounter),
+  o: optional(isAutoPolicy),
+  e: optional(isNumber),
+});
+
 /** The record of a session without checkpoints. Tape 0 belongs to `main`. */
 export function newSessionRecord(number: number, createdAt: number): SessionRecord {
   const counters = { nextSeq: 0, nextTape: 1, checkpoints: 0 };
@@ -56,7 +71,7 @@ export function encodeSession(record: SessionRecord): string {
 }
 
 export function decodeSession(value: string): SessionRecord {
-  const { n, a, t, q, p, c = 0, o, e } = JSON.parse(value) as StoredSession;
+  const { n, a, t, q, p, c = 0, o, e } = parseRecord<StoredSession>(value, isStoredSession, "session");
   return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c, policy: o, earliestExpiry: e };
 }
 

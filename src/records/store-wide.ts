@@ -4,6 +4,8 @@ import { encodeNumber } from "./keys.js";
 
 /** The counter that numbers sessions and conversations. */
 export const NEXT_NUMBER_KEY = "#";
+/** The highest number. It leaves room for blocks of numbers below the largest safe integer. */
+export const MAX_NUMBER = 2 ** 52;
 
 /** A record that changes with every change of a retention policy, so that other processes notice. */
 export const RETENTION_STAMP_KEY = "p";

@@ -2,10 +2,10 @@
 import { SavepointError } from "../errors.js";
 import type { Store } from "../store/index.js";
 import { Mutex, retryOnConflict } from "../util/index.js";
-import { NEXT_NUMBER_KEY } from "../records/index.js";
+import { MAX_NUMBER, NEXT_NUMBER_KEY } from "../records/index.js";
 
 /** How many numbers are reserved at once, so that processes that create many sessions rarely conflict. Gaps are harmless. */
-const BLOCK = 16;
+export const NUMBER_BLOCK = 16;
 
 /** Hands out numbers, and reserves a block of them in the store when it has none left. */
 export class NumberSource {
@@ -22,7 +22,7 @@ export class NumberSource {
     return this.#mutex.run(async () => {
       if (this.#next === this.#end) {
         this.#next = await retryOnConflict(() => this.#reserveBlock());
-        this.#end = this.#next + BLOCK;
+        this.#end = this.#next + NUMBER_BLOCK;
       }
       return this.#next++;
     });
@@ -33,9 +33,10 @@ export class NumberSource {
     if (record && !("value" in record)) throw damagedCounter(record.unreadable);
     const value = record?.value;
     const first = Number(value ?? 0);
+    if (first > MAX_NUMBER - NUMBER_BLOCK) throw damagedCounter("the counter of numbers is used up");
     await this.#store.commit({
       checks: [{ key: NEXT_NUMBER_KEY, value }],
-      puts: [{ key: NEXT_NUMBER_KEY, value: String(first + BLOCK) }],
+      puts: [{ key: NEXT_NUMBER_KEY, value: String(first + NUMBER_BLOCK) }],
     });
     return first;
   }

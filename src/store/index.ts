@@ -17,9 +17,11 @@ export type {
   Statement,
 } from "./postgres/index.js";
 export {
+  exceedsTape,
   FIRST_PAGE_SIZE,
   nextPageSize,
   openScanTextIndex,
+  overrideStore,
   type RecordResult,
   scan,
   scanPages,

@@ -5,7 +5,7 @@ import {
   type BundleSource,
   type ConversationsStart,
   moveMessages,
-  readBundle,
+  openBundle,
   type SessionStart,
   toFrame,
   toStream,
@@ -48,11 +48,6 @@ class Replacements {
   session: SessionRecord | undefined;
   /** The session of the section, with its number in this store; missing in a section of conversations. */
   owner: { readonly id: string; readonly number: number } | undefined;
-
-  /** Discards the lines of a section that is exported again. */
-  clear(): void {
-    for (const map of [this.items, this.blobs, this.records, this.rows, this.branches]) map.clear();
-  }
 }
 
 /** Collects the replacements in a line of a section. */
@@ -94,23 +89,17 @@ export class Healer {
   /** Repairs from a bundle. A damaged bundle is used up to the damage. */
   async healFrom(source: BundleSource): Promise<void> {
     const isOwn = await this.#isFromThisStore(source);
-    let readLine: LineReader | undefined;
-    let replacements = new Replacements();
-    let writtenAt = 0;
     try {
-      for await (const event of readBundle(toStream(source))) {
-        if ("header" in event) writtenAt = event.header.createdAt;
-        else if ("start" in event) {
-          const { start } = event;
-          replacements = new Replacements();
-          if (start.begin === "session") readLine = await this.#readSession(start, replacements);
-          else if (start.begin === "conversations") {
-            readLine = await this.#readConversations(start, replacements, isOwn);
-          } else readLine = undefined;
-        } else if ("line" in event) {
-          if ("again" in event.line) replacements.clear();
-          else readLine?.(event.line);
-        } else if ("end" in event) await this.#apply(replacements, writtenAt);
+      const { header, sections } = await openBundle(toStream(source));
+      for await (const { start, lines } of sections) {
+        if (start.begin === "holes") continue;
+        const replacements = new Replacements();
+        const readLine =
+          start.begin === "session"
+            ? await this.#readSession(start, replacements)
+            : await this.#readConversations(start, replacements, isOwn);
+        if (readLine) for await (const line of lines()) readLine(line);
+        await this.#apply(replacements, header.createdAt);
       }
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
@@ -152,9 +141,9 @@ export class Healer {
   async #isFromThisStore(source: BundleSource): Promise<boolean> {
     if (typeof source !== "string" && !(source instanceof Uint8Array)) return false;
     try {
-      for await (const event of readBundle(toStream(source))) {
-        if (!("start" in event) || event.start.begin !== "session") continue;
-        const { id, number, createdAt } = event.start;
+      for await (const { start } of (await openBundle(toStream(source))).sections) {
+        if (start.begin !== "session") continue;
+        const { id, number, createdAt } = start;
         const [stored] = await this.#context.store.get([sessionKey(id)]);
         const session = stored && "value" in stored ? decodeSession(stored.value) : undefined;
         if (session?.number === number && session.createdAt === createdAt) return true;

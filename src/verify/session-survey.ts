@@ -54,8 +54,9 @@ export async function* surveySession(
   options.counts.checkpoints += sample.length;
   const findings: Finding[] = [];
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
-    // With `deep`, the damaged items are found one by one below.
-    if (!options.deep) findings.push(buildFinding(reader, "item", "a referenced item", unreadable));
+    // With `deep`, the damaged items are found one by one below, but not ranges of items that never existed.
+    if (!options.deep || unreadable.startsWith("a reference "))
+      findings.push(buildFinding(reader, "item", "a referenced item", unreadable));
   });
   await markHeads(reader, number, branches, marks);
   await marks.markFrames(sample.map(rowRefs));

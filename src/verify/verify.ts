@@ -1,6 +1,6 @@
 /** `sp.verify()`: checks that everything that was saved exists and is intact. */
 import { isSavepointError } from "../errors.js";
-import { type BundleSource, describeHole, readBundle, toStream } from "../bundle/index.js";
+import { type BundleSource, describeHole, openBundle, toStream } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import { Events } from "../events/index.js";
 import { agentOfHistoryId, checkId } from "../records/index.js";
@@ -101,39 +101,28 @@ async function verifyCheckpoint(context: Context, id: string, counts: SurveyCoun
 
 async function verifyBundle(source: BundleSource, counts: SurveyCounts, report: () => void): Promise<VerifyProblem[]> {
   const problems: VerifyProblem[] = [];
-  let countsBefore = { ...counts };
-  let sectionProblems: VerifyProblem[] = [];
   try {
-    for await (const event of readBundle(toStream(source))) {
-      if ("start" in event) {
-        if (event.start.begin === "session" && agentOfHistoryId(event.start.id) === undefined) counts.sessions++;
-        countsBefore = { ...counts };
-      } else if ("end" in event) {
-        problems.push(...sectionProblems);
-        sectionProblems = [];
-      } else if ("line" in event) {
-        const { line } = event;
+    for await (const { start, lines } of (await openBundle(toStream(source))).sections) {
+      if (start.begin === "session" && agentOfHistoryId(start.id) === undefined) counts.sessions++;
+      for await (const line of lines()) {
         counts.records++;
-        if ("again" in line) {
-          Object.assign(counts, countsBefore);
-          sectionProblems = [];
-        } else if ("row" in line) counts.checkpoints++;
+        if ("row" in line) counts.checkpoints++;
         else if ("conversation" in line) counts.conversations++;
         else if ("items" in line) counts.items += line.items[2].length;
         else if ("hole" in line) {
           const reason = `it could not be read when the bundle was written: ${line.reason}`;
-          sectionProblems.push(bundleProblem(describeHole(undefined, line.hole), reason));
+          problems.push(bundleProblem(describeHole(undefined, line.hole), reason));
         } else if ("blob" in line) {
           counts.blobs++;
           const isIntact = hashBytes(Buffer.from(line.bytes, "base64")) === line.blob;
-          if (!isIntact) sectionProblems.push(bundleProblem(`blob ${line.blob}`, "it is damaged"));
+          if (!isIntact) problems.push(bundleProblem(`blob ${line.blob}`, "it is damaged"));
         }
         report();
       }
     }
   } catch (error) {
     if (!isSavepointError(error)) throw error;
-    problems.push(...sectionProblems, bundleProblem("the bundle", error.message));
+    problems.push(bundleProblem("the bundle", error.message));
   }
   return problems;
 }

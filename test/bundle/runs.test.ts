@@ -36,7 +36,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const bytes = await a.export({ session: "s" }).bytes();
     const b = await target();
     for (const id of ["s", "t"]) {
-      await b.import(bytes, { as: id });
+      await b.import(bytes, { as: id, runs: "live" });
       const info = await b.sessions.load(id);
       expect(info).toMatchObject({ status: "waiting", reason: "May I?", questions: asked.questions });
       expect(await b.recover([agentOf(world, 2)])).toEqual([]);
@@ -56,7 +56,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const a = await there.open();
     await interruptIn(there, a, agentOf(world, 3), "go", world, "before-2");
     const b = await target();
-    await b.import(a.export({ session: "s" }));
+    await b.import(a.export({ session: "s" }), { runs: "live" });
     expect(await b.sessions.load("s")).toMatchObject({ status: "interrupted" });
     const [handle] = await b.recover([agentOf(world, 3)]);
     expect(await handle?.result()).toMatchObject({ status: "waiting" });
@@ -78,7 +78,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     await there.idle();
     const b = await target();
     // It still runs in the first store; in this one, no process runs it.
-    await b.import(a.export({ session: "s" }));
+    await b.import(a.export({ session: "s" }), { runs: "live" });
     const result = await b.run(agentOf(world), { session: "s", input: "go" });
     expect(result).toMatchObject({ status: "completed", output: "yes" });
     expect(world.log).toEqual(["before-0", "after", "after"]);
@@ -101,7 +101,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     await a.send("s", "two", { key: "k2" });
     await a.send("s", "three", { key: "k3" });
     const b = await target();
-    await b.import(a.export({ session: "s" }));
+    await b.import(a.export({ session: "s" }), { runs: "live" });
     expect(await b.send("s", "two", { key: "k2" })).toBe(false);
     // A session uses one input at a time.
     for (let time = 0; time < 2; time++) {
@@ -136,7 +136,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
       await there.idle();
     });
     const b = await target();
-    await b.import(bytes);
+    await b.import(bytes, { runs: "live" });
     const log = world.log.length;
     const result = await b.run(counter, { session: "s", input: "go" });
     expect(result).toMatchObject({ status: "completed", output: 6 });
@@ -150,7 +150,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const a = await there.open();
     await a.enqueue("worker", { session: "s", input: "go" });
     const b = await target();
-    await b.import(a.export());
+    await b.import(a.export(), { runs: "live" });
     expect(await b.sessions.load("s")).toMatchObject({ status: "queued" });
     const [handle] = await b.recover([agentOf(world)]);
     expect(await handle?.result()).toMatchObject({ status: "waiting" });
@@ -166,7 +166,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     await there.idle();
     expect(await (await there.open()).cancel("s", "enough")).toBe(true);
     const b = await target();
-    await b.import(a.export({ session: "s" }));
+    await b.import(a.export({ session: "s" }), { runs: "live" });
     const handles = await b.recover([agentOf(world, 3)]);
     expect(handles).toEqual([]);
     expect(await b.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: enough" });

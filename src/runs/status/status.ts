@@ -77,7 +77,7 @@ function isQueued(record: RecordResult | undefined): boolean {
  * Decides the status of the work on a branch. This is the only place that does.
  *
  * It is `interrupted` exactly if `recover` resumes it: its process has died, or has released it unfinished. Unfinished work
- * without a queue entry is `halted`: a rewind or a fork has moved the branch there, and it has not been run since.
+ * without a queue entry is `halted`: a rewind, a fork or an import has moved the branch there, and it has not been run since.
  *
  * @param isQueued whether a queue entry schedules it
  */
@@ -95,7 +95,8 @@ function decideBranchStatus(
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
   if (isQueued) return { status: "interrupted", reason: undefined, run };
-  return { status: "halted", reason: `the branch was moved to checkpoint #${head.seq} and was not run since`, run };
+  const reason = `the branch was moved to checkpoint #${head.seq}, or imported with it, and was not run since`;
+  return { status: "halted", reason, run };
 }
 
 /** Decides the stored status of the work on a branch, and whether the record of its run refers to the current head. */

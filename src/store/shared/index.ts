@@ -14,6 +14,8 @@ export {
   storeUnsupported,
 } from "./errors.js";
 export { type CommitOutcome, GroupCommit } from "./group-commit.js";
+export { exceedsTape } from "./long-span.js";
+export { overrideStore } from "./override-store.js";
 export { openScanTextIndex } from "./scan-text-index.js";
 export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
 export { SortedKeys } from "./sorted-keys.js";
