@@ -13,12 +13,23 @@ const sha256 = (text) => createHash("sha256").update(text).digest("hex");
 export function mutateBundle(bundle, random) {
   const lines = Buffer.from(bundle).toString("utf8").split("\n").slice(0, -1);
   const kinds = lines.map((line) => Object.keys(JSON.parse(line))[0] ?? "");
-  const kind = pick(random, [...new Set(kinds)].filter((each) => each !== "end" && each !== "complete"));
-  const index = pick(random, kinds.flatMap((each, at) => (each === kind ? [at] : [])));
+  const kind = pick(
+    random,
+    [...new Set(kinds)].filter((each) => each !== "end" && each !== "complete"),
+  );
+  const index = pick(
+    random,
+    kinds.flatMap((each, at) => (each === kind ? [at] : [])),
+  );
   const line = /** @type {string} */ (lines[index]);
   const { change, changed } = changeLine(kind, line, lines, random);
   const detail = `${line.slice(0, 150)} → ${changed.map((each) => each.slice(0, 200)).join(" | ")}`;
-  const bytes = Buffer.from(rehash(lines.flatMap((each, at) => (at === index ? changed : [each])), random));
+  const bytes = Buffer.from(
+    rehash(
+      lines.flatMap((each, at) => (at === index ? changed : [each])),
+      random,
+    ),
+  );
   return { bytes, mutation: { kind: `${kind}: ${change}`, detail, touched: [] } };
 }
 
@@ -51,16 +62,35 @@ function changeField(field, part, random) {
   }
   if (field === "items") {
     const [tape, first, frames] = part;
-    const all = frames.map((/** @type {string[]} */ [json, refs = ""], /** @type {number} */ n) => ({ tape: "", item: first + n, json, refs }));
+    const all = frames.map((/** @type {string[]} */ [json, refs = ""], /** @type {number} */ n) => ({
+      tape: "",
+      item: first + n,
+      json,
+      refs,
+    }));
     const item = pick(random, all);
     const { kind, frame } = mutateItem(/** @type {any} */ (item), all, random);
-    return { change: kind, part: [tape, first, all.map((/** @type {any} */ each) => (each === item ? [frame.json, frame.refs] : [each.json, each.refs]))] };
+    return {
+      change: kind,
+      part: [
+        tape,
+        first,
+        all.map((/** @type {any} */ each) => (each === item ? [frame.json, frame.refs] : [each.json, each.refs])),
+      ],
+    };
   }
-  const strings = part.flatMap((/** @type {unknown} */ each, /** @type {number} */ at) => (typeof each === "string" ? [at] : []));
+  const strings = part.flatMap((/** @type {unknown} */ each, /** @type {number} */ at) =>
+    typeof each === "string" ? [at] : [],
+  );
   const at = pick(random, strings);
   const isKey = at === 0;
-  const { kind, value } = isKey ? { kind: "key", value: pick(random, [...IDS, "\tx\tr", "main\tj", "main\tr", "main\tm", "../x\tr"]) } : mutateValue(part[/** @type {number} */ (at)], random);
-  return { change: `${field} ${kind}`, part: part.map((/** @type {unknown} */ each, /** @type {number} */ n) => (n === at ? value : each)) };
+  const { kind, value } = isKey
+    ? { kind: "key", value: pick(random, [...IDS, "\tx\tr", "main\tj", "main\tr", "main\tm", "../x\tr"]) }
+    : mutateValue(part[/** @type {number} */ (at)], random);
+  return {
+    change: `${field} ${kind}`,
+    part: part.map((/** @type {unknown} */ each, /** @type {number} */ n) => (n === at ? value : each)),
+  };
 }
 
 /** @param {Random} random */
@@ -105,8 +135,7 @@ function rehash(lines, random) {
       if (name === "end") sections++;
       fixed = JSON.stringify({ [name]: sections, sha256: hash.copy().digest("hex") });
     } else if (text === "") {
-      const { sha256: _, ...header } = /** @type {Record<string, unknown>} */ (parseHeader(line));
-      fixed = JSON.stringify({ ...header, sha256: sha256(JSON.stringify(header)) });
+      fixed = hashHeader(line);
     }
     hash.update(`${fixed}\n`);
     text += `${fixed}\n`;
@@ -114,12 +143,13 @@ function rehash(lines, random) {
   return random() < 0.02 ? text.slice(0, Math.floor(random() * text.length)) : text;
 }
 
-/** @param {string} line */
-function parseHeader(line) {
+/** Adds the hash of a header, which may be any JSON. @param {string} line */
+function hashHeader(line) {
   try {
-    const value = JSON.parse(line);
-    return typeof value === "object" && value !== null ? value : {};
+    const { sha256: _, ...header } = JSON.parse(line);
+    return JSON.stringify({ ...header, sha256: sha256(JSON.stringify(header)) });
   } catch {
-    return {};
+    // It is nested too deeply for an encoder, or it is no object.
+    return line;
   }
 }

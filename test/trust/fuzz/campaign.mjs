@@ -10,40 +10,51 @@ import { buildTemplates } from "./templates.mjs";
 /** What can be changed. */
 export const STORES = /** @type {const} */ (["sqlite", "file", "bundle"]);
 
-/** Milliseconds per case. */
+/** Milliseconds per operation. */
 const LIMIT = 10_000;
 
+/** @typedef {{ store: string, seed: number }} CaseId */
+
+/** Cases without end: the stores in turn, with rising seeds. @param {readonly string[]} stores @param {number} seed @returns {Generator<CaseId>} */
+export function* casesFrom(stores, seed) {
+  for (let at = 0; ; at++) yield { store: /** @type {string} */ (stores[at % stores.length]), seed: seed + at };
+}
+
 /**
- * @param {{ stores: readonly string[], seed: number, cases: number, milliseconds: number, children: number, keep?: boolean, log?: (line: string) => void }} options
- *   `seed`: of the first case. The campaign ends after that many cases, or when the time is over
+ * Runs cases until there are no more, or the time has passed.
+ *
+ * @param {Iterator<CaseId>} cases
+ * @param {{ stores: readonly string[], milliseconds: number, children: number, keep?: boolean, log?: (line: string) => void }} options
+ *   `stores`: those of the cases. `keep`: keep the folders of all cases
  */
-export async function fuzz({ stores, seed, cases, milliseconds, children, keep = false, log = () => {} }) {
+export async function fuzz(cases, { stores, milliseconds, children, keep = false, log = () => {} }) {
+  const end = performance.now() + milliseconds;
   const folder = mkdtempSync(join(tmpdir(), "savepoint-fuzz-"));
   const [templates, work] = [join(folder, "templates"), join(folder, "work")];
   mkdirSync(work);
   /** @type {Outcome[]} */
   const outcomes = [];
-  try {
-    buildTemplates(templates, stores);
-    log(`seed ${seed}`);
-    const end = performance.now() + milliseconds;
-    let next = 0;
-    await Promise.all(
-      Array.from({ length: children }, async () => {
-        const runner = new CaseRunner({ templates, work, limit: LIMIT, keep });
-        while (next < cases && performance.now() < end) {
-          const at = next++;
-          const store = /** @type {string} */ (stores[at % stores.length]);
-          const outcome = await runner.run(store, seed + at);
-          outcomes.push(outcome);
-          for (const { rule, operation, message } of outcome.findings) log(`${store} ${seed + at}: ${rule} (${operation}): ${message}`);
+  const runChild = async () => {
+    const runner = new CaseRunner({ templates, work, limit: LIMIT, keep });
+    try {
+      for (let next = cases.next(); !next.done && performance.now() < end; next = cases.next()) {
+        const { store, seed } = next.value;
+        const outcome = await runner.run(store, seed);
+        outcomes.push(outcome);
+        for (const { rule, operation, message } of outcome.findings) {
+          log(`${store} ${seed}: ${rule} (${operation}): ${message}`);
         }
-        await runner.stop();
-      }),
-    );
+      }
+    } finally {
+      await runner.stop();
+    }
+  };
+  try {
+    await buildTemplates(templates, stores);
+    await Promise.all(Array.from({ length: children }, runChild));
   } finally {
-    if (!keep) rmSync(folder, { recursive: true, force: true });
-    else log(`kept ${folder}`);
+    if (keep) log(`The folders are in ${folder}.`);
+    else rmSync(folder, { recursive: true, force: true });
   }
   return { outcomes, groups: groupFindings(outcomes) };
 }
@@ -55,7 +66,14 @@ function groupFindings(outcomes) {
   for (const { store, seed, kind, detail, findings } of outcomes) {
     const causes = new Map(findings.map((finding) => [causeOf(finding), finding]));
     for (const [cause, { message, operation, stack }] of causes) {
-      const group = groups.get(cause) ?? { cause, count: 0, stores: [], kinds: [], operations: [], example: { store, seed, message: `${message} at ${stack}`, detail } };
+      const group = groups.get(cause) ?? {
+        cause,
+        count: 0,
+        stores: [],
+        kinds: [],
+        operations: [],
+        example: { store, seed, message: `${message} at ${stack}`, detail },
+      };
       group.count++;
       group.stores = [...new Set([...group.stores, store])];
       group.kinds = [...new Set([...group.kinds, kind])];

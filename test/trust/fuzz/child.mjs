@@ -14,19 +14,30 @@ process.on("uncaughtException", onStray);
 process.on("unhandledRejection", onStray);
 process.on("disconnect", () => process.exit(0));
 
-process.on("message", (/** @type {{ store: string, seed: number, templates: string, work: string, keep: boolean }} */ { store, seed, templates, work, keep }) => {
-  const folder = mkdtempSync(join(work, `${store}-${seed}-`));
-  process.chdir(folder);
-  const started = performance.now();
-  const onOperation = (/** @type {string} */ operation) => send({ operation });
-  void runCase({ store, seed, templates, folder }, onOperation, (mutation) => send({ mutation })).then(
-    (findings) => {
-      process.chdir(work);
-      if (!keep) rmSync(folder, { recursive: true, force: true });
-      const { maxRSS } = process.resourceUsage();
-      send({ done: { findings, milliseconds: performance.now() - started, megabytes: maxRSS / 1024 } });
+process.on(
+  "message",
+  (
+    /** @type {{ store: string, seed: number, templates: string, work: string, keep: boolean }} */ {
+      store,
+      seed,
+      templates,
+      work,
+      keep,
     },
-    (error) => send({ failed: String(error?.stack ?? error) }),
-  );
-});
+  ) => {
+    const folder = mkdtempSync(join(work, `${store}-${seed}-`));
+    process.chdir(folder);
+    const started = performance.now();
+    const onOperation = (/** @type {string} */ operation) => send({ operation });
+    void runCase({ store, seed, templates, folder }, onOperation, (mutation) => send({ mutation })).then(
+      ({ findings, rejections }) => {
+        process.chdir(work);
+        if (!keep) rmSync(folder, { recursive: true, force: true });
+        const { maxRSS } = process.resourceUsage();
+        send({ done: { findings, rejections, milliseconds: performance.now() - started, megabytes: maxRSS / 1024 } });
+      },
+      (error) => send({ failed: String(error?.stack ?? error) }),
+    );
+  },
+);
 send({ ready: true });

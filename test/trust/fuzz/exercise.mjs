@@ -23,6 +23,8 @@ class Case {
   /** @type {Finding[]} */
   findings = [];
   executed = 0;
+  /** Operations that failed with an error of Savepoint. */
+  rejections = 0;
   operation = "";
   agent = createAgent(() => this.executed++);
 
@@ -51,10 +53,25 @@ class Case {
 
   /** @param {string} rule @param {unknown} error */
   #judge(rule, error) {
-    if (isSavepointError(error)) return;
+    if (isSavepointError(error)) {
+      this.rejections++;
+      return;
+    }
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     const frames = (stack ?? "").split("\n").filter((line) => line.includes("/dist/"));
-    this.report(rule, `${name}: ${message}`, frames.slice(0, 4).map((line) => line.trim().replace(/file:.*\/dist\//, "").replace(/^at /, "")).join(" < "));
+    this.report(
+      rule,
+      `${name}: ${message}`,
+      frames
+        .slice(0, 4)
+        .map((line) =>
+          line
+            .trim()
+            .replace(/file:.*\/dist\//, "")
+            .replace(/^at /, ""),
+        )
+        .join(" < "),
+    );
   }
 
   /** @param {string} url @param {string} [prefix] */
@@ -63,7 +80,11 @@ class Case {
       Savepoint.open(url, {
         durability: "process",
         busyTimeout: 2000,
-        on: { damage: () => {}, uncleanShutdown: () => {}, backgroundFailure: ({ error }) => this.#judge("background failure that is not a SavepointError", error) },
+        on: {
+          damage: () => {},
+          uncleanShutdown: () => {},
+          backgroundFailure: ({ error }) => this.#judge("background failure that is not a SavepointError", error),
+        },
       }),
     );
   }
@@ -73,12 +94,21 @@ class Case {
     /** @param {string} name @param {() => Promise<any>} work */
     const attempt = (name, work) => this.attempt(prefix + name, work);
     const sessions = (await attempt("sessions.list", () => sp.sessions.list().all())) ?? [];
-    const ids = new Set([...sessions.map((/** @type {{ id: string }} */ { id }) => id), "alpha", "beta", "scattered", "run-hangs", "run-asks", "run-answered"]);
+    const ids = new Set([
+      ...sessions.map((/** @type {{ id: string }} */ { id }) => id),
+      "alpha",
+      "beta",
+      "scattered",
+      "run-hangs",
+      "run-asks",
+      "run-answered",
+    ]);
     for (const id of ids) {
       if (typeof id !== "string" || id === VICTIM) continue;
       await attempt("sessions.load", () => sp.sessions.load(id));
       await attempt("session.latest", () => sp.session(id).latest());
-      const history = (await attempt("session.history", () => sp.session(id).history({ allBranches: true }).all())) ?? [];
+      const history =
+        (await attempt("session.history", () => sp.session(id).history({ allBranches: true }).all())) ?? [];
       await attempt("session.history of main", () => sp.session(id).history().all());
       await attempt("session.branches", () => sp.session(id).branches().all());
       for (const info of history.slice(0, 8)) {
@@ -97,7 +127,8 @@ class Case {
     const checkpoints = (await attempt("checkpoints.list", () => sp.checkpoints.list({ of: "agent" }).all())) ?? [];
     for (const { id } of checkpoints.slice(0, 6)) {
       const loaded = await attempt("checkpoints.load", () => sp.checkpoints.load(id));
-      for (const past of loaded?.conversations ?? []) await attempt("conversations.load at", () => sp.conversations.load(past.id, { at: id }));
+      for (const past of loaded?.conversations ?? [])
+        await attempt("conversations.load at", () => sp.conversations.load(past.id, { at: id }));
     }
     await attempt("checkpoints.list of all", () => sp.checkpoints.list().all());
     for (const text of ["order", "needle", "ha"]) await attempt("search", () => sp.search(text));
@@ -113,9 +144,12 @@ class Case {
       await this.attempt(`${prefix}session.save`, () => sp.session(id).save({ replaced: true }));
       await this.attempt(`${prefix}prune`, () => sp.prune({ session: id, keepLast: 2 }));
     }
-    await this.attempt(`${prefix}conversations.append`, () => sp.conversations.append("agent-a-cut", [{ role: "user", content: "more" }]));
+    await this.attempt(`${prefix}conversations.append`, () =>
+      sp.conversations.append("agent-a-cut", [{ role: "user", content: "more" }]),
+    );
     await this.attempt(`${prefix}checkpoints.create`, () => sp.checkpoints.create({ agent: "agent-a" }));
-    for (let n = 0; n < 3; n++) await this.attempt(`${prefix}save of a new session`, () => sp.session(`new-${n}`).save({ n }));
+    for (let n = 0; n < 3; n++)
+      await this.attempt(`${prefix}save of a new session`, () => sp.session(`new-${n}`).save({ n }));
     await this.attempt(`${prefix}sessions.delete`, () => sp.sessions.delete("scattered"));
     await this.attempt(`${prefix}compact`, () => sp.compact());
   }
@@ -154,7 +188,10 @@ class Case {
     const now = await this.snapshot(sp);
     for (const id of ids) {
       if (isDeepStrictEqual(now[id], before[id])) continue;
-      this.report(`${id.startsWith("victim") ? "the victim" : "an untouched session"} changed`, difference(before[id], now[id]));
+      this.report(
+        `${id.startsWith("victim") ? "the victim" : "an untouched session"} changed`,
+        difference(before[id], now[id]),
+      );
     }
   }
 }
@@ -162,7 +199,8 @@ class Case {
 /** Where two values differ first. @param {any} a @param {any} b @param {string} [path] @returns {string} */
 function difference(a, b, path = "") {
   if (isDeepStrictEqual(a, b)) return "";
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return `${path}: ${String(a).slice(0, 80)} → ${String(b).slice(0, 200)}`;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null)
+    return `${path}: ${String(a).slice(0, 80)} → ${String(b).slice(0, 200)}`;
   for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
     const found = difference(a[key], b[key], `${path}/${key}`);
     if (found !== "") return found;
@@ -190,7 +228,9 @@ function plantCanary(folder) {
   const names = readdirSync(folder).concat("a", "b").sort();
   const before = fingerprint(canary);
   return () => {
-    const isSame = isDeepStrictEqual(fingerprint(canary), before) && readFileSync(join(folder, "commits.jsonl"), "utf8") === "do not touch\n";
+    const isSame =
+      isDeepStrictEqual(fingerprint(canary), before) &&
+      readFileSync(join(folder, "commits.jsonl"), "utf8") === "do not touch\n";
     return isSame && readdirSync(folder).every((name) => names.includes(name));
   };
 }
@@ -215,15 +255,16 @@ async function baselineOf(run, template, store, folder) {
  * Runs one case.
  *
  * @param {{ store: string, seed: number, templates: string, folder: string }} options `folder`: an empty folder for the case
- * @param {OnOperation} onOperation @param {OnMutation} onMutation @returns {Promise<Finding[]>}
+ * @param {OnOperation} onOperation @param {OnMutation} onMutation @returns {Promise<{ findings: Finding[], rejections: number }>}
  */
 export async function runCase({ store, seed, templates, folder }, onOperation, onMutation) {
   const random = createRandom(seed);
   const run = new Case(onOperation, onMutation);
   if (store === "bundle") await runBundle(run, random, templates, folder);
   else await runStore(run, store, random, templates, folder);
-  if (Object.keys(Object.prototype).length > 0) run.report("prototype polluted", Object.keys(Object.prototype).join(" "));
-  return run.findings;
+  if (Object.keys(Object.prototype).length > 0)
+    run.report("prototype polluted", Object.keys(Object.prototype).join(" "));
+  return { findings: run.findings, rejections: run.rejections };
 }
 
 /** @param {Case} run @param {string} store @param {() => number} random @param {string} templates @param {string} folder */
@@ -236,12 +277,16 @@ async function runStore(run, store, random, templates, folder) {
   cpSync(template, a, { recursive: true });
   const isCanaryIntact = plantCanary(folder);
   run.onOperation("mutation");
-  const mutation = store === "sqlite" ? await mutateSqlite(join(a, "store.db"), random) : mutateFiles(join(a, "store"), random);
+  const mutation =
+    store === "sqlite" ? await mutateSqlite(join(a, "store.db"), random) : mutateFiles(join(a, "store"), random);
   run.onMutation(mutation);
   cpSync(a, b, { recursive: true });
   const isPolicy = mutation.detail.includes('"p\\t') || mutation.detail.startsWith('["p');
-  const isTouched = (/** @type {string} */ id) => isPolicy || mutation.touched.some((owner) => owner.includes(id) || (owner === "*" && !id.startsWith("victim")));
-  const untouched = [...COMPARED, VICTIM_AGENT].filter((id) => !isTouched(id) && !(mutation.touched.includes(VICTIM) && id.startsWith(VICTIM)));
+  const isTouched = (/** @type {string} */ id) =>
+    isPolicy || mutation.touched.some((owner) => owner.includes(id) || (owner === "*" && !id.startsWith("victim")));
+  const untouched = [...COMPARED, VICTIM_AGENT].filter(
+    (id) => !isTouched(id) && !(mutation.touched.includes(VICTIM) && id.startsWith(VICTIM)),
+  );
   const sp = await run.open(urlOf(store, a));
   if (sp) {
     await run.read(sp);
@@ -251,7 +296,12 @@ async function runStore(run, store, random, templates, folder) {
     if (bytes) await importInto(run, "memory:", bytes, { existing: "skip" }, "import of the export: ");
     await run.write(sp, "");
     const written = new Set(["alpha", "beta"]);
-    await run.compare(sp, before, untouched.filter((id) => !written.has(id)), "writing to others and compact");
+    await run.compare(
+      sp,
+      before,
+      untouched.filter((id) => !written.has(id)),
+      "writing to others and compact",
+    );
     await run.work(sp, "");
     await run.attempt("close", () => sp.close());
   }
@@ -277,7 +327,7 @@ async function importInto(run, url, bytes, options, prefix) {
 
 /** @param {Case} run @param {() => number} random @param {string} templates @param {string} folder */
 async function runBundle(run, random, templates, folder) {
-  const names = ["all", "alpha", "run", "scattered", "agent"];
+  const names = ["all", "alpha", "run-hangs", "scattered", "agent"];
   const bundle = readFileSync(join(templates, "exporter", `${pick(random, names)}.bundle`));
   const { bytes, mutation } = mutateBundle(bundle, random);
   run.onMutation(mutation);
@@ -309,4 +359,3 @@ async function runBundle(run, random, templates, folder) {
   }
   if (!isCanaryIntact()) run.report("a file outside of the store was touched", readdirSync(folder).join(" "));
 }
-

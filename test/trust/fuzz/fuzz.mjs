@@ -8,7 +8,7 @@
 //   npm run test:fuzz -- --store sqlite --seed 12345 --cases 1
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { fuzz, STORES } from "./campaign.mjs";
+import { casesFrom, fuzz, STORES } from "./campaign.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -21,10 +21,20 @@ const { values } = parseArgs({
   },
 });
 
-const { outcomes, groups } = await fuzz({
+const seed = Number(values.seed);
+const limit = values.cases === undefined ? Number.POSITIVE_INFINITY : Number(values.cases);
+
+function* cases() {
+  let left = limit;
+  for (const each of casesFrom(values.store, seed)) {
+    if (left-- <= 0) return;
+    yield each;
+  }
+}
+
+console.log(`seed ${seed}`);
+const { outcomes, groups } = await fuzz(cases(), {
   stores: values.store,
-  seed: Number(values.seed),
-  cases: values.cases === undefined ? Number.POSITIVE_INFINITY : Number(values.cases),
   milliseconds: Number(values.minutes) * 60_000,
   children: availableParallelism(),
   keep: values.keep,
@@ -40,8 +50,12 @@ for (const store of values.store) {
   const kinds = new Map();
   for (const { kind } of cases) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   const slowest = Math.max(0, ...cases.map(({ milliseconds }) => milliseconds));
-  console.log(`${store}: ${cases.length} cases, the slowest took ${(slowest / 1000).toFixed(1)} s`);
-  for (const [kind, count] of [...kinds].sort(([, a], [, b]) => b - a)) console.log(`  ${String(count).padStart(6)}  ${kind}`);
+  const rejected = cases.filter(({ rejections }) => rejections > 0).length;
+  console.log(
+    `${store}: ${cases.length} cases, ${rejected} with rejected operations; the slowest took ${(slowest / 1000).toFixed(1)} s`,
+  );
+  for (const [kind, count] of [...kinds].sort(([, a], [, b]) => b - a))
+    console.log(`  ${String(count).padStart(6)}  ${kind}`);
 }
 console.log(groups.length === 0 ? "Nothing was found." : `Found, by cause (${groups.length}):`);
 for (const { cause, count, stores, kinds, operations, example } of groups) {

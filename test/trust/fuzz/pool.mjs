@@ -11,8 +11,8 @@ const MAX_MEGABYTES = 900;
 const CASES_PER_CHILD = 40;
 
 /** @typedef {import("./exercise.mjs").Finding} Finding */
-/** @typedef {{ store: string, seed: number, kind: string, detail: string, findings: Finding[], milliseconds: number }} Outcome */
-/** @typedef {{ templates: string, work: string, limit: number, keep?: boolean }} Settings `limit`: milliseconds per case */
+/** @typedef {{ store: string, seed: number, kind: string, detail: string, findings: Finding[], rejections: number, milliseconds: number }} Outcome */
+/** @typedef {{ templates: string, work: string, limit: number, keep?: boolean }} Settings `limit`: milliseconds per operation */
 
 /** One child at a time. */
 export class CaseRunner {
@@ -26,14 +26,14 @@ export class CaseRunner {
   }
 
   /**
-   * Runs a case. A case that takes too long is repeated in a new process with more time, because the machine may be busy.
+   * Runs a case. A case that seems to hang is repeated in a new process, because the machine may have been busy.
    *
    * @param {string} store @param {number} seed @returns {Promise<Outcome>}
    */
   async run(store, seed) {
     const outcome = await this.#runOnce(store, seed, this.settings.limit);
     const isSlow = outcome.findings.some(({ rule }) => rule === "hang");
-    return isSlow ? this.#runOnce(store, seed, this.settings.limit * 2) : outcome;
+    return isSlow ? this.#runOnce(store, seed, this.settings.limit) : outcome;
   }
 
   /** @param {string} store @param {number} seed @param {number} limit @returns {Promise<Outcome>} */
@@ -42,10 +42,11 @@ export class CaseRunner {
     let operation = "start";
     /** @type {Finding[]} */
     const findings = [];
-    let [kind, detail, milliseconds] = ["unknown", "", 0];
+    let [kind, detail, rejections, milliseconds] = ["unknown", "", 0, 0];
     /** @param {string} rule @param {string} message @param {string} [stack] */
     const report = (rule, message, stack = "") => findings.push({ rule, operation, message, stack });
     await new Promise((resolve) => {
+      // A hang can block the event loop of the child, so only the parent can notice it.
       const timer = setTimeout(() => {
         report("hang", `no end after ${limit / 1000} s`);
         process.kill("SIGKILL");
@@ -57,15 +58,24 @@ export class CaseRunner {
       };
       process.on("message", (/** @type {any} */ message) => {
         if (message.operation) operation = message.operation;
+        timer.refresh();
         if (message.mutation) ({ kind, detail } = message.mutation);
         if (message.stray) {
           const [first = "", ...stack] = message.stray.split("\n");
-          report("unhandled error", first, stack.filter((/** @type {string} */ line) => line.includes("/dist/")).slice(0, 3).map((/** @type {string} */ line) => line.trim().replace(/file:.*\/dist\//, "")).join(" < "));
+          report(
+            "unhandled error",
+            first,
+            stack
+              .filter((/** @type {string} */ line) => line.includes("/dist/"))
+              .slice(0, 3)
+              .map((/** @type {string} */ line) => line.trim().replace(/file:.*\/dist\//, ""))
+              .join(" < "),
+          );
         }
         if (message.failed) report("the fuzzer failed", message.failed);
         if (message.done) {
           findings.push(...message.done.findings);
-          ({ milliseconds } = message.done);
+          ({ rejections, milliseconds } = message.done);
           if (message.done.megabytes > MAX_MEGABYTES) report("memory", `${Math.round(message.done.megabytes)} MB`);
         }
         if (message.done || message.failed) finish();
@@ -75,17 +85,28 @@ export class CaseRunner {
         if (!findings.some(({ rule }) => rule === "hang")) report("crash", `the process ended with ${signal ?? code}`);
         finish();
       });
-      process.send({ store, seed, templates: this.settings.templates, work: this.settings.work, keep: this.settings.keep ?? false });
+      process.send({
+        store,
+        seed,
+        templates: this.settings.templates,
+        work: this.settings.work,
+        keep: this.settings.keep ?? false,
+      });
     });
     if (++this.#cases >= CASES_PER_CHILD || findings.length > 0) await this.stop();
-    return { store, seed, kind, detail, findings, milliseconds };
+    return { store, seed, kind, detail, findings, rejections, milliseconds };
   }
 
   async #start() {
-    const started = fork(child, { execArgv: [`--max-old-space-size=${HEAP}`], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    const started = fork(child, {
+      execArgv: [`--max-old-space-size=${HEAP}`],
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+    });
     await new Promise((resolve, reject) => {
       started.once("message", resolve);
-      started.once("exit", (code) => reject(new Error(`A child of the fuzzer ended with ${code} before its first case. Run \`npm run build\`.`)));
+      started.once("exit", (code) =>
+        reject(new Error(`A child of the fuzzer ended with ${code} before its first case. Run \`npm run build\`.`)),
+      );
     });
     started.removeAllListeners("exit");
     this.#cases = 0;

@@ -9,6 +9,9 @@ import { IDS, mutateRefs, mutateValue } from "./values.mjs";
 /** @typedef {{ tape: string, item: number, json: string, refs: string }} Item */
 /** @typedef {{ kind: string, detail: string, touched: string[] }} Mutation what was changed, and the ids that it belongs to */
 
+/** The number at the start of a string. @param {string} text */
+const numberIn = (text) => decodeNumbers(text, 1).numbers[0] ?? Number.NaN;
+
 /** Ids by the numbers that rows and tapes are named after. */
 export class Numbers {
   /** @type {Map<number, string>} */
@@ -17,8 +20,17 @@ export class Numbers {
   /** @param {Iterable<StoredRecord>} records */
   constructor(records) {
     for (const { key, value } of records) {
-      if (/^[nk][0-9a-z]/.test(key)) this.#ids.set(/** @type {number} */ (decodeNumbers(key.slice(1), 1).numbers[0]), value);
+      const [kind, id = "", last = ""] = key.split("\t");
+      if (/^[nk][0-9a-z]/.test(key)) this.#ids.set(numberIn(key.slice(1)), value);
+      else if (kind === "y") this.#ids.set(numberIn(last), id);
+      else if ((kind === "s" || kind === "c") && last === "") this.#ids.set(JSON.parse(value).n, id);
     }
+  }
+
+  /** Whether a tape may be changed: it is known that the victim has nothing on it. @param {string} tape */
+  isFree(tape) {
+    const owner = this.ownerOfTape(tape);
+    return owner !== "" && !this.isVictim(owner);
   }
 
   /** @param {string} id */
@@ -38,7 +50,7 @@ export class Numbers {
 
   /** @param {string} tape */
   ownerOfTape(tape) {
-    return this.#ids.get(/** @type {number} */ (decodeNumbers(tape, 1).numbers[0])) ?? "";
+    return this.#ids.get(numberIn(tape)) ?? "";
   }
 
   /** Whether something belongs to what nothing may change. @param {string} owner */
@@ -56,19 +68,28 @@ export class Numbers {
 export function mutateRecord(record, all, numbers, random) {
   const roll = random();
   if (roll < 0.06) return { kind: "record removed", records: [] };
-  if (roll < 0.14) return { kind: "key renamed", records: [{ ...record, key: renameKey(record.key, numbers, random) }] };
-  if (roll < 0.2) return { kind: "key copied", records: [record, { ...record, key: renameKey(record.key, numbers, random) }] };
+  if (roll < 0.14)
+    return { kind: "key renamed", records: [{ ...record, key: renameKey(record.key, numbers, random) }] };
+  if (roll < 0.2)
+    return { kind: "key copied", records: [record, { ...record, key: renameKey(record.key, numbers, random) }] };
   if (roll < 0.28) {
     const same = all.filter(({ key }) => key[0] === record.key[0] && key !== record.key);
     const other = pick(random, same.length > 0 && random() < 0.8 ? same : all);
-    return { kind: "value of another record", records: [{ ...record, value: other.value, refs: random() < 0.5 ? other.refs : record.refs }] };
+    return {
+      kind: "value of another record",
+      records: [{ ...record, value: other.value, refs: random() < 0.5 ? other.refs : record.refs }],
+    };
   }
   if (record.refs !== "" && roll < 0.45) {
     return { kind: "refs", records: [{ ...record, refs: mutateRefs(record.refs, random) }] };
   }
   if (roll < 0.5) {
     const ids = IDS.filter((id) => id.length > 3 && record.value.includes(id));
-    if (ids.length > 0) return { kind: "id replaced", records: [{ ...record, value: record.value.replaceAll(pick(random, ids), () => pick(random, IDS)) }] };
+    if (ids.length > 0)
+      return {
+        kind: "id replaced",
+        records: [{ ...record, value: record.value.replaceAll(pick(random, ids), () => pick(random, IDS)) }],
+      };
   }
   const { kind, value } = mutateValue(record.value, random);
   return { kind, records: [{ ...record, value }] };
@@ -77,8 +98,13 @@ export function mutateRecord(record, all, numbers, random) {
 /** @param {string} key @param {Numbers} numbers @param {Random} random */
 function renameKey(key, numbers, random) {
   const roll = random();
-  if (roll < 0.3) return pick(random, [..."#snjzialrqwuhckymvopx"]) + key.slice(1);
-  if (roll < 0.5) return key.slice(0, 1) + encodeNumber(pick(random, [0, 1, 3, 7, 40, 2 ** 31, 2 ** 52, numbers.numberOf("beta")])) + key.slice(3);
+  if (roll < 0.3) return pick(random, "#snjzialrqwuhckymvopx".split("")) + key.slice(1);
+  if (roll < 0.5)
+    return (
+      key.slice(0, 1) +
+      encodeNumber(pick(random, [0, 1, 3, 7, 40, 2 ** 31, 2 ** 52, numbers.numberOf("beta")])) +
+      key.slice(3)
+    );
   if (roll < 0.6) return key.slice(0, -1);
   if (roll < 0.7) return key + pick(random, ["0", "\t", "\tx", "zzzz", "\u0000", "x".repeat(3000)]);
   if (roll < 0.8) return key.slice(0, 1) + pick(random, ["", "z", "zz", "-1", "z".repeat(40), "c9007199254740993"]);
@@ -91,10 +117,26 @@ function renameKey(key, numbers, random) {
 export function mutateItem(item, all, random) {
   const { json, refs, item: number } = item;
   const roll = random();
-  if (roll < 0.35) return { kind: "item refs", frame: { json: random() < 0.5 ? json : '{"$":["array",0]}', refs: mutateRefs(refs, random, number) } };
+  if (roll < 0.35)
+    return {
+      kind: "item refs",
+      frame: { json: random() < 0.5 ? json : '{"$":["array",0]}', refs: mutateRefs(refs, random, number) },
+    };
   if (roll < 0.45) return { kind: "item of another place", frame: pick(random, all) };
   if (roll < 0.55) {
-    const level = pick(random, ["[0]", "[1,[1]]", "[9,[1,1,1]]", "[-1]", "[1e9,[1]]", "[1,[1e15]]", "[1,[-5]]", "[0.5]", "[]", "[1]", "[2,[0]]"]);
+    const level = pick(random, [
+      "[0]",
+      "[1,[1]]",
+      "[9,[1,1,1]]",
+      "[-1]",
+      "[1e9,[1]]",
+      "[1,[1e15]]",
+      "[1,[-5]]",
+      "[0.5]",
+      "[]",
+      "[1]",
+      "[2,[0]]",
+    ]);
     return { kind: "node", frame: { json: level, refs: random() < 0.5 ? refs : mutateRefs(refs, random, number) } };
   }
   const { kind, value } = mutateValue(json, random);

@@ -26,7 +26,12 @@ async function fillSession(sp, id, agent) {
   const session = sp.session(id, agent === undefined ? {} : { agent });
   const said = Array.from({ length: 30 }, (_, n) => ({ role: "user", content: `${id} order ${n} ${"x".repeat(60)}` }));
   const more = {
-    map: new Map(/** @type {[unknown, unknown][]} */ ([["a", new Date(5)], [new Date(7), 10n ** 30n]])),
+    map: new Map(
+      /** @type {[unknown, unknown][]} */ ([
+        ["a", new Date(5)],
+        [new Date(7), 10n ** 30n],
+      ]),
+    ),
     set: new Set([1, "two", 3n]),
     bytes: noise(id.length, 2000),
     odd: [undefined, -0, NaN, Infinity, new URL("https://example.com/a")],
@@ -100,10 +105,14 @@ export function createAgent(onStep = () => {}) {
       onStep();
       run.state.log.push(await run.llm(() => "reply ".repeat(60)));
       await run.tool({ id: "call", name: "pay", arguments: { sum: 5 } }, () => ({ paid: true }));
-      if (run.state.how === "ask") run.state.log.push(String(await run.ask({ text: "Go?", data: { at: new Date(5) } })));
+      if (run.state.how === "ask")
+        run.state.log.push(String(await run.ask({ text: "Go?", data: { at: new Date(5) } })));
       if (run.state.how === "sleep") await run.sleep("30d");
       if (run.state.how === "hang") {
-        await run.tool({ id: "stuck", name: "mail", arguments: {} }, () => new Promise((resolve) => setTimeout(resolve, 1e8)));
+        await run.tool(
+          { id: "stuck", name: "mail", arguments: {} },
+          () => new Promise((resolve) => setTimeout(resolve, 1e8)),
+        );
       }
       return run.complete("done");
     },

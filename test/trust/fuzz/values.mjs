@@ -6,31 +6,115 @@ import { VICTIM, VICTIM_AGENT } from "./seed.mjs";
 
 /** Ids that belong to something else, and ids that no caller could choose. */
 export const IDS = [
-  ...[VICTIM, VICTIM_AGENT, `\u0001${VICTIM_AGENT}`, "alpha", "beta", "agent-a", "\u0001agent-a", "run-hangs", "runner"],
-  ...["", "\u0000", "\u0001", "a\tb", "a\nb", "\ud800", "__proto__", "constructor", "../../canary/file", "/etc/passwd", "~1", "main"],
+  VICTIM,
+  VICTIM_AGENT,
+  `\u0001${VICTIM_AGENT}`,
+  "alpha",
+  "beta",
+  "agent-a",
+  "\u0001agent-a",
+  "run-hangs",
+  "runner",
+  "",
+  "\u0000",
+  "\u0001",
+  "a\tb",
+  "a\nb",
+  "\ud800",
+  "__proto__",
+  "constructor",
+  "../../canary/file",
+  "/etc/passwd",
+  "~1",
+  "main",
 ];
 
 const STRINGS = [
   ...IDS,
-  ...["\u001b[2J\u0007", "%00", "..\\..\\canary", "x".repeat(1 << 20), "\u0000".repeat(1000), "0".repeat(100), "9".repeat(400), "-1", "1e308"],
+  "\u001b[2J\u0007",
+  "%00",
+  "..\\..\\canary",
+  "x".repeat(1 << 20),
+  "\u0000".repeat(1000),
+  "0".repeat(100),
+  "9".repeat(400),
+  "-1",
+  "1e308",
 ];
 
 /** As JSON: some of them are not what `JSON.stringify` would write. */
 const NUMBERS = [
-  ...["0", "-0", "-1", "0.5", "1", "2", "63", "64", "255", "65536", "2147483647", "2147483648", "4294967295", "4294967296"],
-  ...["9007199254740991", "9007199254740992", "-9007199254740991", "1e15", "1e20", "1e308", "1e999", "5e-324", "9".repeat(400), "8640000000000001"],
+  "0",
+  "-0",
+  "-1",
+  "0.5",
+  "1",
+  "2",
+  "63",
+  "64",
+  "255",
+  "65536",
+  "2147483647",
+  "2147483648",
+  "4294967295",
+  "4294967296",
+  "9007199254740991",
+  "9007199254740992",
+  "-9007199254740991",
+  "1e15",
+  "1e20",
+  "1e308",
+  "1e999",
+  "5e-324",
+  "9".repeat(400),
+  "8640000000000001",
 ];
 
 const DEEP = 200_000;
 
 const TAGS = [
-  ...["array", "object", "dict", "map", "set", "text", "dense", "value", "blob", "blobBuffer", "bytes", "buffer"],
-  ...["date", "url", "bigint", "number", "undefined", "class", "instance", "__proto__", "constructor", "toString", "", "nothing"],
+  "array",
+  "object",
+  "dict",
+  "map",
+  "set",
+  "text",
+  "dense",
+  "value",
+  "blob",
+  "blobBuffer",
+  "bytes",
+  "buffer",
+  "date",
+  "url",
+  "bigint",
+  "number",
+  "undefined",
+  "class",
+  "instance",
+  "__proto__",
+  "constructor",
+  "toString",
+  "",
+  "nothing",
 ];
 
 /** @param {Random} random */
 function hostileTag(random) {
-  const contents = ["0", "-1", "99999999", '"x"', "null", "[]", "[[]]", "[[1]]", '[["__proto__",{"polluted":1}]]', '"9999999999999"', "1e999", "{}"];
+  const contents = [
+    "0",
+    "-1",
+    "99999999",
+    '"x"',
+    "null",
+    "[]",
+    "[[]]",
+    "[[1]]",
+    '[["__proto__",{"polluted":1}]]',
+    '"9999999999999"',
+    "1e999",
+    "{}",
+  ];
   const tag = JSON.stringify(pick(random, TAGS));
   const parts = [tag, ...Array.from({ length: Math.floor(random() * 4) }, () => pick(random, contents))];
   return `{"$":[${parts.join(",")}]}`;
@@ -41,14 +125,25 @@ const REPLACEMENTS = {
   number: (random) => pick(random, NUMBERS),
   string: (random) => JSON.stringify(pick(random, STRINGS)),
   id: (random) => JSON.stringify(pick(random, IDS)),
-  type: (random) => pick(random, ["null", "true", "[]", "{}", '""', "0", "[[]]", '{"a":1}', "[null]", '["x"]', "[1,2,3,4,5,6,7,8,9]"]),
+  type: (random) =>
+    pick(random, ["null", "true", "[]", "{}", '""', "0", "[[]]", '{"a":1}', "[null]", '["x"]', "[1,2,3,4,5,6,7,8,9]"]),
   nesting: (random) => {
-    const [open, close] = pick(random, [["[", "]"], ['{"a":', "}"], ['{"$":["array",', "]}"], ['{"$":["map",[[1,', "]]]}"]]);
+    const [open, close] = pick(random, [
+      ["[", "]"],
+      ['{"a":', "}"],
+      ['{"$":["array",', "]}"],
+      ['{"$":["map",[[1,', "]]]}"],
+    ]);
     const depth = pick(random, [500, 5000, DEEP]);
     return `${/** @type {string} */ (open).repeat(depth)}1${/** @type {string} */ (close).repeat(depth)}`;
   },
   tag: hostileTag,
-  length: (random) => pick(random, [`[${"0,".repeat(100_000)}0]`, `[${'{"$":["array",0]},'.repeat(5000)}0]`, `{${Array.from({ length: 20_000 }, (_, n) => `"k${n}":${n}`).join(",")}}`]),
+  length: (random) =>
+    pick(random, [
+      `[${"0,".repeat(100_000)}0]`,
+      `[${'{"$":["array",0]},'.repeat(5000)}0]`,
+      `{${Array.from({ length: 20_000 }, (_, n) => `"k${n}":${n}`).join(",")}}`,
+    ]),
   proto: () => '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
 };
 const CLASSES = Object.keys(REPLACEMENTS);
@@ -56,7 +151,9 @@ const CLASSES = Object.keys(REPLACEMENTS);
 /** The paths of all parts of a JSON value. @param {unknown} value @param {(string | number)[]} [path] @returns {(string | number)[][]} */
 function pathsOf(value, path = []) {
   if (typeof value !== "object" || value === null) return [path];
-  const entries = Array.isArray(value) ? value.slice(0, 50).map((part, index) => /** @type {const} */ ([index, part])) : Object.entries(value).slice(0, 50);
+  const entries = Array.isArray(value)
+    ? value.slice(0, 50).map((part, index) => /** @type {const} */ ([index, part]))
+    : Object.entries(value).slice(0, 50);
   return [path, ...entries.flatMap(([key, part]) => pathsOf(part, [...path, key]))];
 }
 
@@ -84,17 +181,24 @@ export function mutateJson(json, random) {
   const root = JSON.parse(json);
   const paths = pathsOf(root);
   const path = pick(random, paths);
-  const at = path.join("/");
   if (random() < 0.25) {
     const action = pick(random, ["remove", "duplicate", "add", "rename"]);
     let duplicate = "";
     const changed = changeAt(root, path, (parent, key) => {
       const isList = Array.isArray(parent);
       const index = Number(key);
-      if (action === "remove") isList ? parent.splice(index, 1) : delete parent[key];
+      if (action === "remove" && isList) parent.splice(index, 1);
+      else if (action === "remove") delete parent[key];
       else if (isList) parent.splice(index, 0, action === "add" ? pick(random, [0, "x", null, -1]) : parent[index]);
-      else if (action === "duplicate") duplicate = `${JSON.stringify(key)}:${REPLACEMENTS[pick(random, ["number", "string", "type"])]?.(random)},`;
-      else if (action === "add") parent[pick(random, ["$", "x", "l", "h", "p", "toJSON", "then", "length"])] = pick(random, [1, "x", {}, [1, 2]]);
+      else if (action === "duplicate")
+        duplicate = `${JSON.stringify(key)}:${REPLACEMENTS[pick(random, ["number", "string", "type"])]?.(random)},`;
+      else if (action === "add")
+        parent[pick(random, ["$", "x", "l", "h", "p", "toJSON", "then", "length"])] = pick(random, [
+          1,
+          "x",
+          {},
+          [1, 2],
+        ]);
       else {
         parent[pick(random, ["$", "", "constructor", "a"])] = parent[key];
         delete parent[key];
@@ -139,9 +243,28 @@ export function mutateValue(value, random) {
 export function mutateRefs(refs, random, own) {
   const entries = refs === "" ? [] : refs.split(";");
   const replacements = [
-    ...["0+500000000", "0+9007199254740990", "9007199254740990+1", "0+100000", "4294967295:0+5", "1:0+20", "7:0+3", "999999:0+1", "0+0"],
-    ...["-1+5", "0+-1", "1e9+1", "a", "", ",,,", "0+1,".repeat(50_000) + "0+1", "0+30,".repeat(3000) + "0+1", "9".repeat(400) + "+1"],
-    ...[`#${"0".repeat(64)}`, "#../../canary/file", "#", `#${"A".repeat(64)}`],
+    "0+500000000",
+    "0+9007199254740990",
+    "9007199254740990+1",
+    "0+100000",
+    "4294967295:0+5",
+    "1:0+20",
+    "7:0+3",
+    "999999:0+1",
+    "0+0",
+    "-1+5",
+    "0+-1",
+    "1e9+1",
+    "a",
+    "",
+    ",,,",
+    "0+1,".repeat(50_000) + "0+1",
+    "0+30,".repeat(3000) + "0+1",
+    "9".repeat(400) + "+1",
+    `#${"0".repeat(64)}`,
+    "#../../canary/file",
+    "#",
+    `#${"A".repeat(64)}`,
     ...(own === undefined ? [] : [`${own}+1`, `0+${own + 1}`, `${own}+2`, `${own + 1}+1`, `${Math.max(0, own - 1)}+3`]),
   ];
   const text = pick(random, replacements);
