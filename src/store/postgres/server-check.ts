@@ -10,8 +10,8 @@ const MIN_VERSION = 140_000;
 /** @returns whether the server waits for its disk before it acknowledges a commit, by default */
 export async function checkServer(connection: PostgresConnection, options: PostgresOptions): Promise<boolean> {
   const [server] = await connection.rows<{ encoding: string; version: string; fsync: string; sync: string }>(
-    `SELECT current_setting('server_encoding') AS encoding, current_setting('server_version_num') AS version,
-       current_setting('fsync', true) AS fsync, current_setting('synchronous_commit') AS sync`,
+    `SELECT pg_catalog.current_setting('server_encoding') AS encoding, pg_catalog.current_setting('server_version_num') AS version,
+       pg_catalog.current_setting('fsync', true) AS fsync, pg_catalog.current_setting('synchronous_commit') AS sync`,
     [],
     "Opening",
   );
