@@ -14,7 +14,7 @@ import type { PostgresClient, PostgresValue } from "./driver.js";
 import { sqlStateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
 import { runTransaction } from "./transaction.js";
-import { EQ } from "./operators.js";
+import { EQ, NE } from "./operators.js";
 
 /** The first format that this version reads. Formats before it were never released, so there is no migration from them. */
 const FIRST_FORMAT = 2;
@@ -61,6 +61,8 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
 export interface PostgresSchemaOptions {
   /** Whether to create or migrate tables; otherwise that fails with `STORE_NOT_FOUND` or `STORE_TOO_OLD`. */
   readonly create: boolean;
+  /** Whether the store is only read: then its owner is not trusted, and its tables must not execute code. */
+  readonly readOnly: boolean;
   /** For tests. @default the migrations of this version */
   readonly migrations?: typeof MIGRATIONS;
 }
@@ -68,9 +70,10 @@ export interface PostgresSchemaOptions {
 /** Creates the tables, or migrates them to the current format. */
 export async function migrate(connection: PostgresConnection, options: PostgresSchemaOptions): Promise<void> {
   const { url, schema, busyTimeout: timeout } = connection;
-  const { create, migrations = MIGRATIONS } = options;
+  const { create, readOnly, migrations = MIGRATIONS } = options;
   const current = FIRST_FORMAT + migrations.length - 1;
   const format = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
+    if (readOnly) await rejectActiveTables(client, url, schema);
     const found = await readFormat(client, url, schema, current);
     // If another session has locked a table, opening fails now and names that session, instead of the first read later.
     if (found === current) await client.query(lockTables(schema));
@@ -99,6 +102,22 @@ export async function migrate(connection: PostgresConnection, options: PostgresS
       [String(current)],
     );
   });
+}
+
+/** Rejects tables of which a SELECT could execute code of their owner: views, foreign tables, row security and children. */
+async function rejectActiveTables(client: PostgresClient, url: string, schema: string): Promise<void> {
+  const [found] = await selectRows(
+    client,
+    `SELECT c.relname AS value FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid ${EQ} c.relnamespace
+     WHERE n.nspname ${EQ} $1 AND c.relname ${EQ} ANY (ARRAY['savepoint_meta', 'savepoint_record', 'savepoint_chunk', 'savepoint_blob'])
+       AND (c.relkind ${NE} 'r' OR c.relrowsecurity OR c.relhassubclass) LIMIT 1`,
+    [unquoteName(schema)],
+  );
+  if (!found) return;
+  throw new SavepointError(
+    "NOT_A_STORE",
+    `${url} was not opened: reading ${String(found.value)} could execute code of its owner, because it is not a plain table or has row security or child tables. If you trust its owner, open it with create: false instead of readOnly: true.`,
+  );
 }
 
 /** A statement that takes the same locks as any read, and reads nothing. */

@@ -28,7 +28,7 @@ export async function checkServer(connection: PostgresConnection, options: Postg
       `The server of ${url} has version ${server.version}, and Savepoint requires PostgreSQL 14 or later. Upgrade the server.`,
     );
   }
-  if (server.fsync === "off" && options.durability !== "process") {
+  if (server.fsync === "off" && options.durability !== "process" && options.readOnly !== true) {
     const message = `the server of ${url} runs with fsync = off, so saves may be lost when its machine fails`;
     createFailureReporter(options)(
       message,

@@ -48,7 +48,7 @@ import { parsePostgresUrl } from "./url.js";
 import { PostgresWriter } from "./writer.js";
 import { ADD, EQ, GE, GT, LE, LIKE, LT } from "./operators.js";
 
-/** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false. */
+/** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false or `readOnly` is set. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
   const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
   const url = parsed?.displayUrl ?? "postgres: (your pool)";
@@ -64,7 +64,8 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   const connection = new PostgresConnection(pool, url, schema, pool !== target, options);
   try {
     const syncs = await checkServer(connection, options);
-    await migrate(connection, { create: options.create ?? true });
+    const readOnly = options.readOnly === true;
+    await migrate(connection, { create: !readOnly && (options.create ?? true), readOnly });
     return new PostgresStore(connection, { ...options, syncs });
   } catch (error) {
     await connection.close();
