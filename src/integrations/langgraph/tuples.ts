@@ -49,6 +49,16 @@ export async function toTuple(
   };
 }
 
+/** The newest intact checkpoint of the branch that the saver has saved. Those of other programs are skipped. */
+export async function loadNewest(session: Session<ThreadState>): Promise<SavedCheckpoint<ThreadState> | undefined> {
+  const newest = await session.latest();
+  if (!newest || toThreadCheckpoint(newest)) return newest;
+  for await (const info of session.history({ from: newest.id })) {
+    if (toThreadCheckpoint(info)) return session.load({ seq: info.seq });
+  }
+  return newest;
+}
+
 /** The annotations of a checkpoint; `undefined` if it was removed. */
 async function loadAnnotations(
   session: Session<ThreadState>,
