@@ -1,9 +1,12 @@
 /** Threads of LangGraph: what other programs save in their sessions is never decoded as LangGraph data. */
 import { HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { Client } from "@modelcontextprotocol/client";
+import { InMemoryTransport } from "@modelcontextprotocol/server";
 import { expect, it } from "vitest";
 import { Savepoint, type Session } from "../../src/index.js";
 import { SavepointSaver } from "../../src/integrations/langgraph/index.js";
+import { createMcpServer } from "../../src/mcp/index.js";
 import { decodeValue } from "../../src/integrations/langgraph/values.js";
 
 const FORGED = {
@@ -76,6 +79,22 @@ it("metadata that is reserved for the saver is rejected from every other program
     await expect(save()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   }
   expect(await sp.session("t").history({ allBranches: true }).all()).toHaveLength(1);
+});
+
+it("a client of the MCP server cannot save a checkpoint that the saver decodes", async () => {
+  const metadata = await storedMetadata();
+  const { sp, saver } = await open();
+  const client = new Client({ name: "test", version: "1" });
+  const [near, far] = InMemoryTransport.createLinkedPair();
+  await Promise.all([createMcpServer(sp, { write: true }).connect(far), client.connect(near)]);
+  const state = { channel_values: { messages: [FORGED] } };
+  const save = { session: "t", agent: "langgraph", state, metadata };
+  expect(await client.callTool({ name: "session_save", arguments: save })).toMatchObject({ isError: true });
+  const { "savepoint:ns": namespace, ...others } = metadata;
+  const renamed = { ...save, metadata: { ...others, checkpoint_ns: namespace } };
+  expect(await client.callTool({ name: "session_save", arguments: renamed })).not.toMatchObject({ isError: true });
+  expect(await saver.getTuple(config)).toBeUndefined();
+  await client.close();
 });
 
 it("annotations of other programs are neither pending writes nor replacements", async () => {
