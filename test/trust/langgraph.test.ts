@@ -121,6 +121,8 @@ it("a thread continues from its newest own checkpoint if another program has sav
   await session.save({ channel_values: { messages: [FORGED] } });
   const tuple = await saver.getTuple(config);
   expect(tuple?.config).toEqual(first);
+  const { checkpoint_id: id } = first.configurable as { checkpoint_id: string };
+  expect(await saver.listThreads().all()).toMatchObject([{ threadId: "t", checkpointId: id }]);
   const second = await put(saver, tuple?.config);
   expect((await saver.getTuple(config))?.config).toEqual(second);
   expect((await saver.getTuple(config))?.parentConfig).toEqual(first);

@@ -1,7 +1,7 @@
 /** The format in which a LangGraph checkpoint is stored in a session. */
 import { isDeepStrictEqual } from "node:util";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
-import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
+import type { CheckpointInfo, Checkpoint as SavedCheckpoint, Session } from "../../index.js";
 import { checkpointId, type ThreadAddress } from "./address.js";
 import { decodeValue } from "./values.js";
 
@@ -104,6 +104,13 @@ export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | und
     channels: channels as string[],
     metadata,
   };
+}
+
+/** The checkpoint `head`, or its nearest ancestor, that the saver has saved. */
+export async function findNewest(session: Session, head: CheckpointInfo): Promise<CheckpointInfo | undefined> {
+  if (toThreadCheckpoint(head)) return head;
+  for await (const info of session.history({ from: head.id })) if (toThreadCheckpoint(info)) return info;
+  return undefined;
 }
 
 /** A checkpoint as it was last put, in its stored form. */

@@ -12,6 +12,7 @@ import {
   type CheckpointAnnotations,
   decodeCheckpoint,
   decodeMetadata,
+  findNewest,
   type ThreadCheckpoint,
   lastPut,
   type StoredCheckpoint,
@@ -52,11 +53,8 @@ export async function toTuple(
 /** The newest intact checkpoint of the branch that the saver has saved. Those of other programs are skipped. */
 export async function loadNewest(session: Session<ThreadState>): Promise<SavedCheckpoint<ThreadState> | undefined> {
   const newest = await session.latest();
-  if (!newest || toThreadCheckpoint(newest)) return newest;
-  for await (const info of session.history({ from: newest.id })) {
-    if (toThreadCheckpoint(info)) return session.load({ seq: info.seq });
-  }
-  return newest;
+  const own = newest && (await findNewest(session, newest));
+  return own === newest ? newest : own && session.load({ seq: own.seq });
 }
 
 /** The annotations of a checkpoint; `undefined` if it was removed. */
