@@ -22,7 +22,7 @@ export interface BundleSection {
   /** Whether the section was deleted while it was exported: then it has no lines but blobs. */
   readonly isWithdrawn: boolean;
   /** Its lines, without those of attempts that were started again. They can be read any number of times. */
-  lines(): AsyncGenerator<BundleLine>;
+  readonly lines: () => AsyncGenerator<BundleLine>;
 }
 
 /** A bundle whose header was read. */

@@ -1,6 +1,6 @@
 /** Reads conversations and their messages. Nothing is cached. */
 import { SavepointError } from "../errors.js";
-import { BoundedReader, parseStoredJson, type Piece, type Unreadable } from "../state/index.js";
+import { BoundedReader, parseStoredString, type Piece, type Unreadable } from "../state/index.js";
 import type { RecordResult, Frame, Store, StoredRecord } from "../store/index.js";
 import { validateCount } from "../util/index.js";
 import type { Context } from "../context.js";
@@ -112,7 +112,7 @@ function toStored(
     value,
     items: Number((counter as StoredRecord).value),
     lastMessageAt: at === undefined ? record.createdAt : Number(at),
-    firstTitle: firstTitle === undefined ? undefined : (parseStoredJson(firstTitle) as string),
+    firstTitle: firstTitle === undefined ? undefined : parseStoredString(firstTitle),
   };
 }
 

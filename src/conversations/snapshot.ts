@@ -2,7 +2,7 @@
  * A conversation in a checkpoint of its agent: one short string with the fields of the conversation and the ranges of
  * its messages. No message is copied.
  */
-import { parseStoredJson, type Piece } from "../state/index.js";
+import { parseStoredString, type Piece } from "../state/index.js";
 import { scan, type UnreadableRecord } from "../store/index.js";
 import type { Context } from "../context.js";
 import type { ConversationInfo } from "./conversation.js";
@@ -49,7 +49,7 @@ export function decodeSnapshot(text: string, agent: string): ConversationSnapsho
   return {
     record: { ...decodeConversation(record), order: Number(order), agent },
     lastMessageAt: Number(last),
-    firstTitle: title === "" ? undefined : (parseStoredJson(title) as string),
+    firstTitle: title === "" ? undefined : parseStoredString(title),
   };
 }
 

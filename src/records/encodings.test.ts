@@ -54,7 +54,7 @@ const row: fc.Arbitrary<CheckpointRow> = record({
   const parent = toParent > 0 && rest.seq >= toParent ? rest.seq - toParent : undefined;
   const hasGrandparent = parent !== undefined && toGrandparent > 0 && parent >= toGrandparent;
   const run = inRun && {
-    boundary: rest.seq - inRun.back,
+    boundary: Math.max(0, rest.seq - inRun.back),
     journal: inRun.journal && { tape: inRun.tape, ...inRun.journal },
     midStep: inRun.midStep,
     turn: inRun.turn,
@@ -103,7 +103,7 @@ describe("encoded records", () => {
   it("decode to the same session", () => {
     const session: fc.Arbitrary<SessionRecord> = record({
       number: count,
-      agent: maybe(text),
+      agent: maybe(fc.uuid()),
       createdAt: count,
       nextSeq: count,
       nextTape: count,

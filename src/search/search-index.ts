@@ -16,7 +16,7 @@ import {
   type TextSource,
 } from "../store/index.js";
 import { addToList, Mutex } from "../util/index.js";
-import { parseStoredJson } from "../state/index.js";
+import { parseStoredString } from "../state/index.js";
 import type { Context } from "../context.js";
 import { readConversations, readMessages, type StoredConversation } from "../conversations/index.js";
 import {
@@ -52,7 +52,7 @@ export function noteOf({ number, base, tapeStart }: ConversationRecord): string 
 /** The note of a title is its JSON, because a title may contain characters that a database does not accept. */
 const noteOfTitle = (title: string | undefined): string => (title === undefined ? "" : JSON.stringify(title));
 /** The title in a note. */
-export const titleOfNote = (note: string): string => (note.startsWith('"') ? String(parseStoredJson(note)) : note);
+export const titleOfNote = (note: string): string => (note.startsWith('"') ? parseStoredString(note) : note);
 
 /** A message or title that the index has found. */
 export interface IndexedDocument {

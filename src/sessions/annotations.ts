@@ -30,6 +30,7 @@ import {
 import { checkRowExists, isConflictOn } from "./conflicts.js";
 import { commitNote } from "./notes.js";
 import type { SessionReader } from "./reader.js";
+import { rejectReserved } from "./reserved.js";
 
 /** Annotations of checkpoints: by seq, then by name. */
 export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
@@ -48,6 +49,7 @@ export async function annotateCheckpoint(
 ): Promise<void> {
   const { store } = reader.context;
   const key = annotationKey(number, row.seq, checkId(name, "annotation name"));
+  rejectReserved([name], change, "An annotation");
   const counterKey = annotationCounterKey(number);
   const replaceOnce = async (): Promise<void> => {
     const [record, counter] = await store.get([key, counterKey]);

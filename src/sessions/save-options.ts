@@ -13,6 +13,7 @@ import {
   type CheckpointRow,
   type SaveOptions,
 } from "../records/index.js";
+import { rejectReserved } from "./reserved.js";
 
 /** Parsed options of a save: a private copy, with the metadata and the lifetime as they are stored. */
 export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "resetBranch"> & {
@@ -33,6 +34,7 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
   const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
+  rejectReserved(Object.keys(options.metadata ?? {}), options, "Metadata");
   if (label !== undefined) checkId(label, "label");
   if (resetBranch && parent === undefined)
     throw invalidOption("resetBranch", true, "Name the `parent` that the branch is reset to.");

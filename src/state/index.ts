@@ -16,6 +16,7 @@ export {
   type Json,
   parseFrame,
   parseStoredJson,
+  parseStoredString,
   type StateReader,
   toJson,
   type ToJsonOptions,

@@ -21,7 +21,7 @@ import {
   tapeName,
   tapeNumberOf,
 } from "../records/index.js";
-import type { SessionReader } from "../sessions/index.js";
+import { loadShadow, type SessionReader } from "../sessions/index.js";
 import { type ItemSpan, scanPages } from "../store/index.js";
 import { type Finding, ownerOfSession } from "./findings.js";
 import type { SurveyOptions } from "./survey-options.js";
@@ -73,8 +73,24 @@ export async function* surveySession(
       const finding = buildFinding(reader, "item", `item ${item} of tape ${tapeNumberOf(tape)}`, reason);
       findings.push({ ...finding, checkpoints: checkpoints[index] ?? [], location: { tape, item } });
     }
+    if (findings.length === 0)
+      for (const { head } of branches) findings.push(...(await surveyState(reader, number, head)));
   }
   yield* findings;
+}
+
+/** Loads the state of a head: all its items may be intact, and yet form no state. */
+async function surveyState(reader: SessionReader, number: number, head: CheckpointRow | undefined): Promise<Finding[]> {
+  if (!head) return [];
+  try {
+    await loadShadow(reader, number, head);
+    return [];
+  } catch (error) {
+    // The checkpoint was deleted meanwhile.
+    if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return [];
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    return [{ ...buildFinding(reader, "item", `checkpoint #${head.seq}`, error.message), checkpoints: [head.id] }];
+  }
 }
 
 function* spansOf(marks: Marks): Generator<ItemSpan> {

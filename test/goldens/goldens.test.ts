@@ -65,7 +65,7 @@ it("a golden bundle is imported with everything in it", async () => {
   const folder = await makeFolder();
   onTestFinished(() => rm(folder, { recursive: true }));
   const sp = await open(`sqlite:${folder}/imported.db`);
-  await sp.import(BUNDLE);
+  await sp.import(BUNDLE, { runs: "live" });
   expect(await sp.verify({ deep: true })).toMatchObject({ ok: true });
   await expect(await describeStore(sp)).toMatchFileSnapshot(EXPECTED);
 });

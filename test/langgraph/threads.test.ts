@@ -168,7 +168,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
         const saver = await open();
         const at = await put(saver, config("t"), { a: 1 });
         await saver.putWrites(at, [["a", "x".repeat(100)]], "task");
-        await store.damage({ kind: "record", key: annotationKey(0, 0, "writes/task") }, how);
+        await store.damage({ kind: "record", key: annotationKey(0, 0, "savepoint:writes/task") }, how);
         expect(await code((await open()).getTuple(config("t")))).toBe("DAMAGED");
         await store.damage({ kind: "record", key: rowKey(0, 0) }, how);
         await store.damage({ kind: "record", key: branchKey("t", "main") }, how);

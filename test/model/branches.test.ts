@@ -63,8 +63,8 @@ describe("listing", () => {
     const first = await session.save({ messages: messages(50), bytes: new Uint8Array(5000) });
     await session.append("/messages", [message(1)]);
     await session.fork(first.id, { branch: "side" });
-    reads.length = 0;
     await using other = await Savepoint.open(store);
+    reads.length = 0;
     const again = other.session("s");
     expect((await again.history({ allBranches: true }).all()).length).toBe(2);
     await again.history({ order: "oldest" }).all();

@@ -127,7 +127,7 @@ class Cluster {
       let isReady = false;
       server.stderr?.setEncoding("utf8").on("data", (/** @type {string} */ chunk) => {
         this.#log = [...this.#log, ...chunk.trimEnd().split("\n")].slice(-100);
-        if (isReady || !this.#log.some((line) => line.includes("ready to accept connections"))) return;
+        if (isReady || !this.#log.some((line) => /ready to accept (read-only )?connections/.test(line))) return;
         isReady = true;
         resolve("ready");
       });

@@ -1,7 +1,7 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { lastPut, toThreadCheckpoint } from "./stored.js";
+import { asIntegration, lastPut, toThreadCheckpoint } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
 import { storedId } from "./address.js";
@@ -51,7 +51,12 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
     });
     const copy = target.open(address);
     for (const [name, value] of annotations) {
-      if (isWritesName(name)) await copy.annotate(storedId(address, entry.id), name, () => value);
+      if (isWritesName(name))
+        await copy.annotate(
+          storedId(address, entry.id),
+          name,
+          asIntegration(() => value),
+        );
     }
     copied++;
   }

@@ -8,6 +8,7 @@ import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions
 import { storedId, type ThreadAddress } from "./address.js";
 import { type PutRequest, resolveChannels } from "./put-request.js";
 import {
+  asIntegration,
   joinCheckpoint,
   type Replacement,
   replacementIn,
@@ -188,13 +189,13 @@ function buildSave(checkpoint: EncodedCheckpoint): {
   const channels = Object.keys(state.channel_values);
   return {
     state,
-    options: {
+    options: asIntegration({
       id: storedId(address, id),
-      kind: "automatic",
+      kind: "automatic" as const,
       pinned,
       ...(source !== undefined && { trigger: source }),
-      metadata: { checkpoint_ns: address.namespace, channels, ...fields, metadata },
-    },
+      metadata: { "savepoint:ns": address.namespace, channels, ...fields, metadata },
+    }),
   };
 }
 
@@ -228,7 +229,11 @@ async function replace(thread: Thread, checkpoint: EncodedCheckpoint, existing: 
   const current = previous ?? { state: loaded && joinCheckpoint(loaded), metadata: existing.metadata };
   const replacement: Replacement = { state, metadata };
   if (!isDeepStrictEqual(current, replacement)) {
-    await session.annotate({ seq }, REPLACEMENT_NAME, () => replacement);
+    await session.annotate(
+      { seq },
+      REPLACEMENT_NAME,
+      asIntegration(() => replacement),
+    );
   }
   return undefined;
 }

@@ -30,7 +30,7 @@ import { checkThreadId, configOf, parseAddress, requireAddress, storedId } from 
 import { put } from "./put.js";
 import { parsePutRequest } from "./put-request.js";
 import { type FoundThread, type ListThreadsOptions, type ThreadInfo, Threads } from "./threads.js";
-import { toTuple } from "./tuples.js";
+import { loadNewest, toTuple } from "./tuples.js";
 import { Encoder } from "./values.js";
 import { putWrites, encodeWrites } from "./writes.js";
 
@@ -113,7 +113,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     const session = thread.open(address);
     const isNewest = address.checkpoint === undefined;
     const saved = await (address.checkpoint === undefined
-      ? session.latest()
+      ? loadNewest(session)
       : session.load(storedId(address, address.checkpoint)));
     if (!saved || saved.agent !== this.#agent) {
       // The caller will start the thread, which may have been deleted before.

@@ -1,7 +1,7 @@
 /** The format in which a LangGraph checkpoint is stored in a session. */
 import { isDeepStrictEqual } from "node:util";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
-import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
+import type { CheckpointInfo, Checkpoint as SavedCheckpoint, Session } from "../../index.js";
 import { checkpointId, type ThreadAddress } from "./address.js";
 import { decodeValue } from "./values.js";
 
@@ -22,7 +22,8 @@ export interface ThreadState {
 
 /** The metadata of the session checkpoint, which is available without reading the state. */
 export interface StoredFields extends Record<string, unknown> {
-  readonly checkpoint_ns: string;
+  /** The namespace. Only integrations can save this key, so it shows that the saver has saved the checkpoint. */
+  readonly "savepoint:ns": string;
   /** The channels with a value. */
   readonly channels: readonly string[];
   /** Set unless it is part of the state. */
@@ -64,7 +65,14 @@ export interface ThreadCheckpoint {
 const MAX_IN_ROW = 600;
 
 /** The annotation that holds a {@link Replacement}. */
-export const REPLACEMENT_NAME = "checkpoint";
+export const REPLACEMENT_NAME = "savepoint:checkpoint";
+
+const INTEGRATION = Symbol.for("savepoint.integration");
+
+/** Marks options of a save, or the change of an annotation, so that reserved names are accepted. */
+export function asIntegration<T extends object>(target: T): T {
+  return Object.assign(target, { [INTEGRATION]: true });
+}
 
 /** Splits a checkpoint into the state and the metadata fields that it is saved with. */
 export function splitCheckpoint(checkpoint: StoredCheckpoint): {
@@ -84,7 +92,7 @@ export function joinCheckpoint({ state, metadata }: SavedCheckpoint<ThreadState>
 
 /** `undefined` for a checkpoint that another program saved in this session. */
 export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | undefined {
-  const { checkpoint_ns: namespace, channels, metadata, parent, late } = info.metadata as Partial<StoredFields>;
+  const { "savepoint:ns": namespace, channels, metadata, parent, late } = info.metadata as Partial<StoredFields>;
   if (typeof namespace !== "string" || !Array.isArray(channels)) return undefined;
   const address = { thread: info.sessionId, namespace };
   return {
@@ -96,6 +104,13 @@ export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | und
     channels: channels as string[],
     metadata,
   };
+}
+
+/** The checkpoint `head`, or its nearest ancestor, that the saver has saved. */
+export async function findNewest(session: Session, head: CheckpointInfo): Promise<CheckpointInfo | undefined> {
+  if (toThreadCheckpoint(head)) return head;
+  for await (const info of session.history({ from: head.id })) if (toThreadCheckpoint(info)) return info;
+  return undefined;
 }
 
 /** A checkpoint as it was last put, in its stored form. */

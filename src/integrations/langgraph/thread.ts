@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type ThreadAddress, storedId } from "./address.js";
 import {
+  asIntegration,
   type ThreadCheckpoint,
   lastPut,
   type StoredCheckpoint,
@@ -103,7 +104,9 @@ export class Thread {
 
   /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */
   annotate(address: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
-    const result = this.#lastAnnotation.then(() => this.open(address).annotate(storedId(address, id), name, change));
+    const result = this.#lastAnnotation.then(() =>
+      this.open(address).annotate(storedId(address, id), name, asIntegration(change)),
+    );
     this.#lastAnnotation = result.catch(() => {});
     return result;
   }

@@ -1,7 +1,7 @@
 /** The threads of a saver: listing, searching and deleting them. */
 import type { CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Role, type Savepoint, type SearchOptions, type SessionInfo } from "../../index.js";
-import { decodeMetadata, matchesFilter, toThreadCheckpoint } from "./stored.js";
+import { decodeMetadata, findNewest, matchesFilter, toThreadCheckpoint } from "./stored.js";
 
 /** A thread, with the metadata of its newest checkpoint. */
 export interface ThreadInfo {
@@ -58,7 +58,8 @@ export class Threads {
     let left = limit;
     if (left <= 0) return;
     for await (const session of this.#sessions()) {
-      const newest = session.head && toThreadCheckpoint(session.head);
+      const own = session.head && (await findNewest(this.#sp.session(session.id), session.head));
+      const newest = own && toThreadCheckpoint(own);
       if (!newest) continue;
       const metadata = await decodeMetadata(newest.metadata);
       if (!matchesFilter(metadata, filter)) continue;

@@ -12,6 +12,7 @@ import {
   type CheckpointAnnotations,
   decodeCheckpoint,
   decodeMetadata,
+  findNewest,
   type ThreadCheckpoint,
   lastPut,
   type StoredCheckpoint,
@@ -47,6 +48,13 @@ export async function toTuple(
     ...(entry.parent !== undefined && { parentConfig: configOf(entry.address, entry.parent) }),
     pendingWrites: await decodeWrites(annotations),
   };
+}
+
+/** The newest intact checkpoint of the branch that the saver has saved. Those of other programs are skipped. */
+export async function loadNewest(session: Session<ThreadState>): Promise<SavedCheckpoint<ThreadState> | undefined> {
+  const newest = await session.latest();
+  const own = newest && (await findNewest(session, newest));
+  return own === newest ? newest : own && session.load({ seq: own.seq });
 }
 
 /** The annotations of a checkpoint; `undefined` if it was removed. */

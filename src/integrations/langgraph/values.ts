@@ -4,7 +4,7 @@
  *
  * Values that Savepoint supports (dates, bytes, maps, sets, `undefined`) are kept. Other objects are stored as an object with
  * a key `lc`, and plain objects that have such a key are wrapped. So no input of a user or a model is ever decoded as a class
- * instance.
+ * instance. Only what the saver has saved is decoded: see `asIntegration` in `stored.ts`.
  */
 import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
@@ -133,8 +133,21 @@ export class Encoder {
   }
 }
 
-/** Decodes a stored value. */
+/** Decodes a stored value. @throws `DAMAGED` if the value is invalid, which the saver itself never stores */
 export async function decodeValue(stored: unknown): Promise<unknown> {
+  try {
+    return await decodeTagged(stored);
+  } catch (error) {
+    if (error instanceof SavepointError) throw error;
+    throw new SavepointError(
+      "DAMAGED",
+      `The state contains a LangGraph value that cannot be decoded: ${messageOf(error)}. Continue from an earlier checkpoint of the thread.`,
+      { cause: error },
+    );
+  }
+}
+
+async function decodeTagged(stored: unknown): Promise<unknown> {
   const serialized: string[] = [];
   const value = decode(stored, (json) => {
     serialized.push(json);

@@ -12,7 +12,7 @@ import { decodeValue } from "./values.js";
 /** One write of a task: its index, its channel, and its value in its stored form. */
 export type StoredWrite = readonly [index: number, channel: string, value: unknown];
 
-const NAME_PREFIX = "writes/";
+const NAME_PREFIX = "savepoint:writes/";
 
 export function isWritesName(annotation: string): boolean {
   return annotation.startsWith(NAME_PREFIX);

@@ -9,7 +9,10 @@
 import type { EffectKind } from "../../events/index.js";
 import type { SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
+import { parseRecord } from "../../records/index.js";
+import { isCounter, isNumber, isString, objectOf, optional } from "../../util/index.js";
 import {
+  BoundedReader,
   decodeParts,
   encodeShadow,
   estimateSize,
@@ -119,18 +122,22 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
   if (piece.count === 0) return { entries: [], results: [], frames: [] };
   const state = reader.stateReader(number);
   const frames: Frame[] = [];
-  const found = await state.items([piece]);
-  for (let at = found.length - 1; at >= 0;) {
-    const frame = found[at] as Frame | { unreadable: string };
-    if (!("json" in frame)) throw damagedJournal(reader, frame.unreadable);
-    frames.push(frame);
-    at -= 1 + ((JSON.parse(frame.json) as { m?: number }).m ?? 0);
-  }
-  frames.reverse();
-  const parts = frames.map((frame, index) => ({ tree: parseFrame(frame, piece.tape), path: `/${index}` }));
-  const shadows = await decodeParts(parts, state).catch((error: unknown) => {
+  let shadows: Shadow[];
+  try {
+    const found = await new BoundedReader(state).items([piece]);
+    for (let at = found.length - 1; at >= 0;) {
+      const frame = found[at] as Frame | { unreadable: string };
+      if (!("json" in frame)) throw damagedJournal(reader, frame.unreadable);
+      frames.push(frame);
+      const { m = 0 } = parseRecord<{ m?: number }>(frame.json, isEntry, "journal entry");
+      at -= 1 + m;
+    }
+    frames.reverse();
+    const parts = frames.map((frame, index) => ({ tree: parseFrame(frame, piece.tape), path: `/${index}` }));
+    shadows = await decodeParts(parts, state);
+  } catch (error) {
     throw damagedJournal(reader, (error as Error).message, error);
-  });
+  }
   const results: StoredResult[] = [];
   const entries = shadows.map((shadow) => {
     const entry = shadowToEntry(shadow as ShadowObject);
@@ -141,6 +148,21 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
   });
   return { entries, results, frames };
 }
+
+/** An entry, as {@link entryToShadow} encodes it, with the number of items before it that belong to it. */
+const isEntry = objectOf({
+  m: optional(isCounter),
+  o: isString,
+  i: isCounter,
+  k: optional(isString),
+  n: optional(isString),
+  t: optional(isNumber),
+  d: optional(isNumber),
+  c: optional(isString),
+  w: optional(isNumber),
+  x: optional(objectOf({ name: isString, message: isString })),
+  u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
+});
 
 function damagedJournal(reader: SessionReader, why: string, cause?: unknown): SavepointError {
   return new SavepointError(

@@ -10,10 +10,13 @@ import type { Frame } from "./frame.js";
 import { damagedStateError, type StateReader, type Unreadable } from "./state-reader.js";
 
 /** Items per request. A longer range is read in parts, so that one that does not exist is noticed early. */
-const REQUEST_ITEMS = 1 << 16;
+const REQUEST_ITEMS = 1 << 13;
 /** What every traversal may decode, whatever the store has. */
 const FREE_ITEMS = 1 << 18;
 const FREE_BYTES = 1 << 28;
+/** Missing items that are read before a range counts as invalid, and not as damaged. */
+const FREE_MISSING_ITEMS = 1 << 14;
+const MAX_REPEATED_BLOB_BYTES = 1 << 30;
 /** How often a traversal may decode what it has read, on average, beyond what is free. */
 const MAX_REPEATS = 16;
 
@@ -21,6 +24,8 @@ const MAX_REPEATS = 16;
 export class BoundedReader implements StateReader {
   readonly #reader: StateReader;
   readonly #blobs = new Set<string>();
+  #blobBytes = 0;
+  #missingItems = 0;
   #placed = { items: 0, bytes: 0 };
   #found = { items: 0, bytes: 0 };
 
@@ -39,7 +44,9 @@ export class BoundedReader implements StateReader {
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
     const content = await this.#reader.blob(hash);
     const bytes = "unreadable" in content ? 0 : content.length;
-    this.#count(0, 0, bytes, this.#blobs.has(hash) ? 0 : bytes);
+    // Equal images in many messages are one blob.
+    this.#blobBytes += this.#blobs.has(hash) ? bytes : 0;
+    if (this.#blobBytes > MAX_REPEATED_BLOB_BYTES) throw tooMuch();
     this.#blobs.add(hash);
     return content;
   }
@@ -48,7 +55,9 @@ export class BoundedReader implements StateReader {
   async #read(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
     const frames = await this.#reader.items(pieces);
     const bytes = lengthOf(frames);
-    this.#count(frames.length, frames.filter((frame) => "json" in frame).length, bytes, bytes);
+    const found = frames.filter((frame) => "json" in frame).length;
+    this.#missingItems += frames.length - found;
+    this.#count(frames.length, found, bytes, bytes);
     return frames;
   }
 
@@ -70,10 +79,15 @@ export class BoundedReader implements StateReader {
     this.#found.items += foundItems;
     this.#found.bytes += foundBytes;
     const isTooMuch =
+      this.#missingItems > FREE_MISSING_ITEMS + MAX_REPEATS * this.#found.items ||
       this.#placed.items > FREE_ITEMS + MAX_REPEATS * this.#found.items ||
       this.#placed.bytes > FREE_BYTES + MAX_REPEATS * this.#found.bytes;
-    if (isTooMuch) throw damagedStateError("", "it refers to far more data than is stored");
+    if (isTooMuch) throw tooMuch();
   }
+}
+
+function tooMuch(): Error {
+  return damagedStateError("", "it refers to far more data than is stored");
 }
 
 function overlap(pieces: readonly Piece[]): boolean {

@@ -23,7 +23,7 @@ import { isSavepointError } from "../../errors.js";
 import { BoundedReader } from "./bounded-reader.js";
 import { type Frame, type FrameTree, parseFrame, PartRef } from "./frame.js";
 import { damagedStateError, type StateReader, type Unreadable } from "./state-reader.js";
-import { damagedFrame, parseStoredJson } from "./stored-json.js";
+import { damagedFrame, parseStoredJson, parseStoredString } from "./stored-json.js";
 import { LOST_TAPE, readTree } from "./stored-tree.js";
 
 /** A damaged part of a state. */
@@ -79,8 +79,7 @@ interface Element {
 function parseText(frame: Frame | Unreadable): string | Unreadable {
   if (!("json" in frame)) return frame;
   try {
-    const text = parseStoredJson(frame.json);
-    return typeof text === "string" ? text : { unreadable: "it is no part of a string" };
+    return parseStoredString(frame.json);
   } catch (error) {
     return toUnreadable(error);
   }

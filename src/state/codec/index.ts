@@ -16,5 +16,5 @@ export {
   type StoredItem,
 } from "./read-task.js";
 export type { StateReader, Unreadable } from "./state-reader.js";
-export { damagedFrame, parseStoredJson } from "./stored-json.js";
+export { damagedFrame, parseStoredJson, parseStoredString } from "./stored-json.js";
 export { parseValue, stringifyValue } from "./value-string.js";

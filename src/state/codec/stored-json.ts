@@ -34,6 +34,13 @@ export function parseStoredJson(json: string, depth = 0): Shadow {
   return value;
 }
 
+/** Parses the JSON of a string. @throws `DAMAGED` if it is anything else */
+export function parseStoredString(json: string): string {
+  const text = parseStoredJson(json);
+  if (typeof text === "string") return text;
+  throw damagedFrame("it is no string");
+}
+
 /** The error for stored data that does not decode. @param reason completes the sentence */
 export function damagedFrame(reason: string, cause?: unknown): SavepointError<"DAMAGED"> {
   return new SavepointError("DAMAGED", `A stored frame is damaged: ${reason}.`, { cause });

@@ -9,6 +9,7 @@ import {
   type FrameTree,
   parseFrame,
   parseStoredJson,
+  parseStoredString,
   PartRef,
   type ReadTask,
   readStoredItems,
@@ -265,7 +266,7 @@ function parseItems(items: readonly StoredItem[], path: Path | undefined): Frame
 }
 
 function joinSegments(items: readonly StoredItem[]): string {
-  return items.map(({ frame }) => String(parseStoredJson(frame.json))).join("");
+  return items.map(({ frame }) => parseStoredString(frame.json)).join("");
 }
 
 function* both<T>(a: ReadTask<T>, b: ReadTask<T>): ReadTask<[T, T]> {

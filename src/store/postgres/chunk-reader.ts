@@ -6,6 +6,7 @@ import { integerArray, textArray } from "./arrays.js";
 import type { PostgresConnection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
 import { CHUNK_COLUMNS, type Raw, toNumbers } from "./rows.js";
+import { EQ, GE, LE, LT } from "./operators.js";
 
 /** Reads the items of spans, in order. Each chunk that contains some of them is read once. */
 export async function readItems(
@@ -35,13 +36,13 @@ function chunksIn(chunks: readonly LazyChunk[], { start, count }: ItemSpan): rea
 export function chunkQuery(schema: string, columns: string, spans: readonly ItemSpan[]): string {
   const table = `${schema}.savepoint_chunk`;
   if (spans.length === 1) {
-    return `SELECT ${columns} FROM ${table} WHERE tape = $1 AND first < $3 AND first >= coalesce(
-      (SELECT max(first) FROM ${table} WHERE tape = $1 AND first <= $2), $2) ORDER BY first`;
+    return `SELECT ${columns} FROM ${table} WHERE tape ${EQ} $1 AND first ${LT} $3 AND first ${GE} coalesce(
+      (SELECT pg_catalog.max(first) FROM ${table} WHERE tape ${EQ} $1 AND first ${LE} $2), $2) ORDER BY first`;
   }
-  return `SELECT ${columns} FROM ${table} WHERE (tape, first) IN (
-    SELECT r.tape, r.first FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS s (tape, start, stop)
-    CROSS JOIN LATERAL (SELECT tape, first FROM ${table} WHERE tape = s.tape AND first < s.stop AND first >= coalesce(
-      (SELECT max(first) FROM ${table} WHERE tape = s.tape AND first <= s.start), s.start)) AS r
+  return `SELECT ${columns} FROM ${table} WHERE (tape, first) ${EQ} ANY (
+    SELECT r.tape, r.first FROM unnest($1::pg_catalog.text[], $2::bigint[], $3::bigint[]) AS s (tape, start, stop)
+    CROSS JOIN LATERAL (SELECT tape, first FROM ${table} WHERE tape ${EQ} s.tape AND first ${LT} s.stop AND first ${GE} coalesce(
+      (SELECT pg_catalog.max(first) FROM ${table} WHERE tape ${EQ} s.tape AND first ${LE} s.start), s.start)) AS r
   ) ORDER BY tape, first`;
 }
 

@@ -8,6 +8,7 @@ import type { PostgresValue } from "./driver.js";
 import { CHECK, CLOCK, PUT } from "./functions.js";
 import type { CommitPlan } from "./commit-plan.js";
 import { refsSum, valueSum } from "./rows.js";
+import { ADD, DIV, EQ, LE, LT, MUL } from "./operators.js";
 
 export interface CommitStatement {
   /** The name of the prepared statement; without one, the statement is not prepared. */
@@ -15,6 +16,10 @@ export interface CommitStatement {
   readonly sql: string;
   readonly values: PostgresValue[];
 }
+
+/** Types that the grammar does not resolve. */
+const TEXT = "pg_catalog.text";
+const BYTES = "pg_catalog.bytea";
 
 /** Larger commits are too rare for a prepared statement of their own. */
 const MAX_RECORDS = 12;
@@ -99,35 +104,38 @@ function writeStatement(schema: string, { replaced, checks, deletes, timed, puts
   };
   for (let index = 0; index < replaced; index++) {
     const [key, before, sumBefore, sum, refsSumAfter, refs, value] = parameters(
-      "text",
-      "text",
+      TEXT,
+      TEXT,
       "bigint",
       "bigint",
       "bigint",
-      "text",
-      "text",
+      TEXT,
+      TEXT,
     );
     add(
       `UPDATE ${records} SET sum = ${sum}, refs_sum = ${refsSumAfter}, refs = ${refs}, value = ${value},
-        reserved = NULL WHERE key = ${key} AND sum = ${sumBefore} AND value = ${before} RETURNING 1`,
+        reserved = NULL WHERE key ${EQ} ${key} AND sum ${EQ} ${sumBefore} AND value ${EQ} ${before} RETURNING 1`,
       true,
     );
   }
   for (const kind of checks) {
-    const [key] = parameters("text");
-    if (Number(kind) === CHECK.exists) add(`SELECT 1 FROM ${records} WHERE key = ${key} FOR KEY SHARE`, true);
+    const [key] = parameters(TEXT);
+    if (Number(kind) === CHECK.exists) add(`SELECT 1 FROM ${records} WHERE key ${EQ} ${key} FOR KEY SHARE`, true);
     else {
-      const [sum, value] = parameters("bigint", "text");
-      add(`SELECT 1 FROM ${records} WHERE key = ${key} AND sum = ${sum} AND value = ${value} FOR SHARE`, true);
+      const [sum, value] = parameters("bigint", TEXT);
+      add(
+        `SELECT 1 FROM ${records} WHERE key ${EQ} ${key} AND sum ${EQ} ${sum} AND value ${EQ} ${value} FOR SHARE`,
+        true,
+      );
     }
   }
   // This statement does not see records that were added while one of its checks waited. If there is nothing to delete, the
   // function checks again.
   for (let index = 0; index < deletes; index++)
-    add(`DELETE FROM ${records} WHERE key = ${parameters("text")[0]} RETURNING 1`, true);
-  if (timed) add(`SELECT 1 WHERE ${parameters("bigint")[0]} <= ${CLOCK}`, true);
+    add(`DELETE FROM ${records} WHERE key ${EQ} ${parameters(TEXT)[0]} RETURNING 1`, true);
+  if (timed) add(`SELECT 1 WHERE ${parameters("bigint")[0]} ${LE} ${CLOCK}`, true);
   for (const kind of puts) {
-    const values = parameters("text", "bigint", "bigint", "text", "text").join(", ");
+    const values = parameters(TEXT, "bigint", "bigint", TEXT, TEXT).join(", ");
     const insert = `INSERT INTO ${records} (key, sum, refs_sum, refs, value) VALUES (${values})`;
     const replace =
       "DO UPDATE SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL";
@@ -135,19 +143,19 @@ function writeStatement(schema: string, { replaced, checks, deletes, timed, puts
     else add(`${insert} ON CONFLICT DO NOTHING RETURNING 1`, Number(kind) === PUT.mustBeNew);
   }
   for (let index = 0; index < chunks; index++) {
-    const values = parameters("text", "bigint", "integer", "smallint", "bigint", "bytea", "bytea");
+    const values = parameters(TEXT, "bigint", "integer", "smallint", "bigint", BYTES, BYTES);
     const [tape, first, count, ...rest] = values;
     const insert = `INSERT INTO ${schema}.savepoint_chunk (tape, first, count, codec, sum, head, body)`;
-    const isFree = `coalesce((SELECT first + count FROM ${schema}.savepoint_chunk WHERE tape = ${tape}
-      AND first < ${first} + ${count} ORDER BY first DESC LIMIT 1), 0) <= ${first}`;
+    const isFree = `coalesce((SELECT first ${ADD} count FROM ${schema}.savepoint_chunk WHERE tape ${EQ} ${tape}
+      AND first ${LT} (${first} ${ADD} ${count}) ORDER BY first DESC LIMIT 1), 0) ${LE} ${first}`;
     if (index < chunks - 1) {
       add(`${insert} SELECT ${values.join(", ")} WHERE ${isFree} ON CONFLICT DO NOTHING RETURNING 1`, true);
       continue;
     }
-    const others = needed.map((name) => ` * (SELECT 1 FROM ${name})`).join("");
+    const others = needed.map((name) => ` ${MUL} (SELECT 1 FROM ${name})`).join("");
     const counted = `CASE WHEN ${isFree} THEN ${count}${others} END`;
     return `WITH ${parts.join(", ")} ${insert} VALUES (${[tape, first, counted, ...rest].join(", ")})`;
   }
-  const counts = needed.map((name) => `(SELECT count(*) FROM ${name})`);
-  return `WITH ${parts.join(", ")} SELECT 1 / (${counts.join(" * ")}) AS done`;
+  const counts = needed.map((name) => `(SELECT pg_catalog.count(*) FROM ${name})`);
+  return `WITH ${parts.join(", ")} SELECT 1 ${DIV} (${counts.join(` ${MUL} `)}) AS done`;
 }

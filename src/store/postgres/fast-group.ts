@@ -9,6 +9,7 @@ import type { CommitStatement } from "./fast-commit.js";
 import { PUT } from "./functions.js";
 import type { CommitPlan, RecordWrite } from "./commit-plan.js";
 import { valueSum } from "./rows.js";
+import { ADD, DIV, EQ, LE, LT } from "./operators.js";
 
 /**
  * The statement of a group; `undefined` if a commit needs the function, or two commits touch the same record or tape. The
@@ -53,26 +54,26 @@ export function fastGroup(schema: string, plans: readonly CommitPlan[]): CommitS
 function writeStatement(s: string): string {
   return `WITH replaced AS (
       UPDATE ${s}.savepoint_record r SET sum = w.sum, refs_sum = w.refs_sum, refs = w.refs, value = w.value, reserved = NULL
-      FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])
+      FROM unnest($1::pg_catalog.text[], $2::bigint[], $3::pg_catalog.text[], $4::bigint[], $5::bigint[], $6::pg_catalog.text[], $7::pg_catalog.text[])
         AS w (before, sum_before, key, sum, refs_sum, refs, value)
-      WHERE r.key = w.key AND r.sum = w.sum_before AND r.value = w.before RETURNING 1
+      WHERE r.key ${EQ} w.key AND r.sum ${EQ} w.sum_before AND r.value ${EQ} w.before RETURNING 1
     ), added AS (
       INSERT INTO ${s}.savepoint_record (key, sum, refs_sum, refs, value)
-      SELECT * FROM unnest($8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[])
+      SELECT * FROM unnest($8::pg_catalog.text[], $9::bigint[], $10::bigint[], $11::pg_catalog.text[], $12::pg_catalog.text[])
       ON CONFLICT DO NOTHING RETURNING 1
     ), put AS (
       INSERT INTO ${s}.savepoint_record (key, sum, refs_sum, refs, value)
-      SELECT * FROM unnest($13::text[], $14::bigint[], $15::bigint[], $16::text[], $17::text[])
+      SELECT * FROM unnest($13::pg_catalog.text[], $14::bigint[], $15::bigint[], $16::pg_catalog.text[], $17::pg_catalog.text[])
       ON CONFLICT (key) DO UPDATE
         SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL
     ), items AS (
       INSERT INTO ${s}.savepoint_chunk (tape, first, count, codec, sum, head, body)
-      SELECT w.* FROM unnest($18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bytea[], $24::bytea[])
+      SELECT w.* FROM unnest($18::pg_catalog.text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::pg_catalog.bytea[], $24::pg_catalog.bytea[])
         AS w (tape, first, count, codec, sum, head, body)
-      WHERE coalesce((SELECT x.first + x.count FROM ${s}.savepoint_chunk x WHERE x.tape = w.tape
-        AND x.first < w.first + w.count ORDER BY x.first DESC LIMIT 1), 0) <= w.first
+      WHERE coalesce((SELECT x.first ${ADD} x.count FROM ${s}.savepoint_chunk x WHERE x.tape ${EQ} w.tape
+        AND x.first ${LT} (w.first ${ADD} w.count) ORDER BY x.first DESC LIMIT 1), 0) ${LE} w.first
       ON CONFLICT DO NOTHING RETURNING 1
-    ) SELECT 1 / ((SELECT count(*) FROM replaced) = cardinality($3)
-      AND (SELECT count(*) FROM added) = cardinality($8)
-      AND (SELECT count(*) FROM items) = cardinality($18))::int AS done`;
+    ) SELECT 1 ${DIV} ((SELECT pg_catalog.count(*) FROM replaced) ${EQ} pg_catalog.cardinality($3)
+      AND (SELECT pg_catalog.count(*) FROM added) ${EQ} pg_catalog.cardinality($8)
+      AND (SELECT pg_catalog.count(*) FROM items) ${EQ} pg_catalog.cardinality($18))::integer AS done`;
 }

@@ -7,6 +7,7 @@
  * A failed check raises an error, which rolls back the commit; its detail lists the keys. If several commits are sent in one
  * statement, each is tried on its own.
  */
+import { MUL } from "./operators.js";
 
 /** The SQLSTATE of a failed check. */
 export const CONFLICT_STATE = "SP001";
@@ -31,46 +32,49 @@ export const COMMIT_PARAMETERS = [
   "durable boolean",
   "not_before bigint",
   // Records that must have a given value, and are replaced.
-  "replace_keys text[]",
-  "replace_before text[]",
+  "replace_keys pg_catalog.text[]",
+  "replace_before pg_catalog.text[]",
   "replace_sums_before bigint[]",
   "replace_sums bigint[]",
   "replace_refs_sums bigint[]",
-  "replace_refs text[]",
-  "replace_values text[]",
-  "check_keys text[]",
-  "check_values text[]",
+  "replace_refs pg_catalog.text[]",
+  "replace_values pg_catalog.text[]",
+  "check_keys pg_catalog.text[]",
+  "check_values pg_catalog.text[]",
   "check_sums bigint[]",
   "check_kinds bigint[]",
-  "delete_keys text[]",
-  "delete_from text[]",
-  "delete_to text[]",
-  "put_keys text[]",
+  "delete_keys pg_catalog.text[]",
+  "delete_from pg_catalog.text[]",
+  "delete_to pg_catalog.text[]",
+  "put_keys pg_catalog.text[]",
   "put_sums bigint[]",
   "put_refs_sums bigint[]",
-  "put_refs text[]",
-  "put_values text[]",
+  "put_refs pg_catalog.text[]",
+  "put_values pg_catalog.text[]",
   "put_kinds bigint[]",
-  "chunk_tapes text[]",
+  "chunk_tapes pg_catalog.text[]",
   "chunk_firsts bigint[]",
   "chunk_counts bigint[]",
   "chunk_codecs bigint[]",
   "chunk_sums bigint[]",
-  "chunk_heads bytea[]",
-  "chunk_bodies bytea[]",
-  "blob_hashes text[]",
+  "chunk_heads pg_catalog.bytea[]",
+  "chunk_bodies pg_catalog.bytea[]",
+  "blob_hashes pg_catalog.text[]",
   "blob_codecs bigint[]",
-  "blob_bodies bytea[]",
-  "wake_channel text",
-  "wake_names text[]",
+  "blob_bodies pg_catalog.bytea[]",
+  "wake_channel pg_catalog.text",
+  "wake_names pg_catalog.text[]",
   // Keys whose checks are based on assumptions: if one of them fails, the commit is sent again.
-  "guessed text[]",
+  "guessed pg_catalog.text[]",
 ] as const;
 
 const NAMES = COMMIT_PARAMETERS.map((parameter) => parameter.split(" ")[0]);
 
 /** The time of the database, in milliseconds. */
-export const CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+export const CLOCK = `(extract(epoch FROM pg_catalog.clock_timestamp()) ${MUL} 1000)::bigint`;
+
+/** The bodies of functions are resolved by this, and not by the search path of the connection. */
+const SEARCH_PATH = "SET search_path = pg_catalog, pg_temp";
 
 /**
  * The statements that create the functions.
@@ -82,8 +86,8 @@ export function commitFunctions(s: string): string[] {
   const chunk = `${s}.savepoint_chunk`;
   const blob = `${s}.savepoint_blob`;
   return [
-    `CREATE FUNCTION ${s}.savepoint_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off AS $body$
+    `CREATE FUNCTION ${s}.savepoint_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS pg_catalog.void
+LANGUAGE plpgsql SET enable_seqscan = off ${SEARCH_PATH} AS $body$
 DECLARE
   failed text[] := '{}';
   absent text[] := '{}';
@@ -207,8 +211,8 @@ BEGIN
 END $body$`,
     // One of several commits in a statement. It fails alone, and returns the keys that failed. If an assumption was wrong,
     // this commit and all later ones have to be sent again, in order.
-    `CREATE FUNCTION ${s}.savepoint_try_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS text
-LANGUAGE plpgsql AS $body$
+    `CREATE FUNCTION ${s}.savepoint_try_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS pg_catalog.text
+LANGUAGE plpgsql ${SEARCH_PATH} AS $body$
 DECLARE
   failed text;
 BEGIN
@@ -223,9 +227,9 @@ EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
   RETURN failed;
 END $body$`,
     // Replaces chunks by others, if none of the old ones has changed.
-    `CREATE FUNCTION ${s}.savepoint_replace_chunks(durable boolean, of_tape text, old_firsts bigint[], old_sums bigint[],
-  new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads bytea[], new_bodies bytea[])
-RETURNS void LANGUAGE plpgsql AS $body$
+    `CREATE FUNCTION ${s}.savepoint_replace_chunks(durable boolean, of_tape pg_catalog.text, old_firsts bigint[], old_sums bigint[],
+  new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads pg_catalog.bytea[], new_bodies pg_catalog.bytea[])
+RETURNS pg_catalog.void LANGUAGE plpgsql ${SEARCH_PATH} AS $body$
 DECLARE
   removed bigint;
 BEGIN

@@ -29,6 +29,7 @@ import { sqlStateOf } from "./errors.js";
 import { ROWS_CHANGED_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type Raw, CHUNK_COLUMNS, toNumbers } from "./rows.js";
+import { EQ, GE, LT } from "./operators.js";
 
 /** The number of full chunks that are packed at once: most of the cost is the round trip. */
 const CHUNKS_AT_ONCE = 4;
@@ -97,7 +98,7 @@ export class PostgresPacker {
     let tries = 0;
     for (let from: number | undefined = 0; from !== undefined;) {
       const infos: readonly ChunkInfo[] = await this.#chunkInfos(
-        "AND first >= $2 AND first < $3 ORDER BY first LIMIT $4",
+        `AND first ${GE} $2 AND first ${LT} $3 ORDER BY first LIMIT $4`,
         [tape, from, below, BATCH_ROWS],
       );
       const isUnchanged = await this.#retainChunks(tape, infos, spansIn, repack, freed);
@@ -162,7 +163,8 @@ export class PostgresPacker {
   async #remove(tape: string, infos: readonly ChunkInfo[]): Promise<{ count: number; bytes: number }[]> {
     if (infos.length === 0) return [];
     const sql = `DELETE FROM ${this.#table} r USING unnest($2::bigint[], $3::bigint[]) AS o (first, sum)
-      WHERE r.tape = $1 AND r.first = o.first AND r.sum = o.sum RETURNING r.count, octet_length(r.body) AS bytes`;
+      WHERE r.tape ${EQ} $1 AND r.first ${EQ} o.first AND r.sum ${EQ} o.sum
+      RETURNING r.count, pg_catalog.octet_length(r.body) AS bytes`;
     const [firsts, sums] = [infos.map(({ first }) => first), infos.map(({ sum }) => sum)];
     return this.#connection.rows(sql, [tape, integerArray(firsts), integerArray(sums)], "Freeing items in");
   }
@@ -217,13 +219,14 @@ export class PostgresPacker {
 
   async #rows(tape: string, from: number, below: number, limit: number): Promise<ChunkRow[]> {
     const sql = `SELECT ${CHUNK_COLUMNS} FROM ${this.#table}
-      WHERE tape = $1 AND first >= $2 AND first < $3 ORDER BY first LIMIT $4`;
+      WHERE tape ${EQ} $1 AND first ${GE} $2 AND first ${LT} $3 ORDER BY first LIMIT $4`;
     return (await this.#connection.rows<Raw<ChunkRow>>(sql, [tape, from, below, limit])).map(toNumbers);
   }
 
   /** The sizes of chunks of a tape. @param selection further conditions, the order and the limit; $1 is the tape */
   async #chunkInfos(selection: string, values: PostgresValue[]): Promise<ChunkInfo[]> {
-    const sql = `SELECT first, count, codec, sum, octet_length(body) AS bytes FROM ${this.#table} WHERE tape = $1 ${selection}`;
+    const sql = `SELECT first, count, codec, sum, pg_catalog.octet_length(body) AS bytes FROM ${this.#table}
+      WHERE tape ${EQ} $1 ${selection}`;
     return (await this.#connection.rows<Raw<ChunkInfo>>(sql, values)).map(toNumbers);
   }
 }

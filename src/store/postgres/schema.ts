@@ -14,6 +14,7 @@ import type { PostgresClient, PostgresValue } from "./driver.js";
 import { sqlStateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
 import { runTransaction } from "./transaction.js";
+import { EQ, NE } from "./operators.js";
 
 /** The first format that this version reads. Formats before it were never released, so there is no migration from them. */
 const FIRST_FORMAT = 2;
@@ -24,31 +25,31 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
     // Records, by key. The fill factor leaves room in each page, so that a record that is updated often stays on its page:
     // then no index is updated, and old versions are removed by the next statement that reads the page.
     `CREATE TABLE ${s}.savepoint_record (
-      key text COLLATE "C" PRIMARY KEY,
+      key pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY,
       -- Checksums of key and value, and of key and refs, so that a value can be compared without its refs.
       sum bigint NOT NULL,
       refs_sum bigint NOT NULL,
-      refs text NOT NULL,
-      value text NOT NULL,
+      refs pg_catalog.text NOT NULL,
+      value pg_catalog.text NOT NULL,
       -- Until when reserve() skips the record, in milliseconds. A hint, not a part of the record.
       reserved bigint
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`,
     // Chunks: consecutive items of a tape. Those of one commit at first, packed into larger chunks later.
     `CREATE TABLE ${s}.savepoint_chunk (
-      tape text COLLATE "C" NOT NULL,
+      tape pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
       first bigint NOT NULL,
       count integer NOT NULL,
       codec smallint NOT NULL,
       sum bigint NOT NULL,
-      head bytea NOT NULL,
-      body bytea NOT NULL,
+      head pg_catalog.bytea NOT NULL,
+      body pg_catalog.bytea NOT NULL,
       PRIMARY KEY (tape, first)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000)`,
     `CREATE TABLE ${s}.savepoint_blob (
-      hash text COLLATE "C" PRIMARY KEY,
+      hash pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY,
       used_at bigint NOT NULL,
       codec smallint NOT NULL,
-      body bytea NOT NULL
+      body pg_catalog.bytea NOT NULL
     )`,
     // Savepoint compresses bodies itself.
     `ALTER TABLE ${s}.savepoint_chunk ALTER COLUMN body SET STORAGE EXTERNAL`,
@@ -60,6 +61,8 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
 export interface PostgresSchemaOptions {
   /** Whether to create or migrate tables; otherwise that fails with `STORE_NOT_FOUND` or `STORE_TOO_OLD`. */
   readonly create: boolean;
+  /** Whether the store is only read: then its owner is not trusted, and its tables must not execute code. */
+  readonly readOnly: boolean;
   /** For tests. @default the migrations of this version */
   readonly migrations?: typeof MIGRATIONS;
 }
@@ -67,9 +70,10 @@ export interface PostgresSchemaOptions {
 /** Creates the tables, or migrates them to the current format. */
 export async function migrate(connection: PostgresConnection, options: PostgresSchemaOptions): Promise<void> {
   const { url, schema, busyTimeout: timeout } = connection;
-  const { create, migrations = MIGRATIONS } = options;
+  const { create, readOnly, migrations = MIGRATIONS } = options;
   const current = FIRST_FORMAT + migrations.length - 1;
   const format = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
+    if (readOnly) await rejectActiveTables(client, url, schema);
     const found = await readFormat(client, url, schema, current);
     // If another session has locked a table, opening fails now and names that session, instead of the first read later.
     if (found === current) await client.query(lockTables(schema));
@@ -82,10 +86,12 @@ export async function migrate(connection: PostgresConnection, options: PostgresS
     const before = await readFormat(client, url, schema, current);
     if (before === 0) {
       // If the schema exists, the permission to create one is not needed.
-      const sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS present";
+      const sql = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname ${EQ} $1) AS present`;
       const [namespace] = await selectRows(client, sql, [unquoteName(schema)]);
       if (!namespace?.present) await client.query(`CREATE SCHEMA ${schema}`);
-      await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
+      await client.query(
+        `CREATE TABLE ${schema}.savepoint_meta (key pg_catalog.text PRIMARY KEY, value pg_catalog.text NOT NULL)`,
+      );
     }
     for (const migration of migrations.slice(before === 0 ? 0 : before - FIRST_FORMAT + 1)) {
       for (const statement of migration(schema)) await client.query(statement);
@@ -96,6 +102,22 @@ export async function migrate(connection: PostgresConnection, options: PostgresS
       [String(current)],
     );
   });
+}
+
+/** Rejects tables of which a SELECT could execute code of their owner: views, foreign tables, row security and children. */
+async function rejectActiveTables(client: PostgresClient, url: string, schema: string): Promise<void> {
+  const [found] = await selectRows(
+    client,
+    `SELECT c.relname AS value FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid ${EQ} c.relnamespace
+     WHERE n.nspname ${EQ} $1 AND c.relname ${EQ} ANY (ARRAY['savepoint_meta', 'savepoint_record', 'savepoint_chunk', 'savepoint_blob'])
+       AND (c.relkind ${NE} 'r' OR c.relrowsecurity OR c.relhassubclass) LIMIT 1`,
+    [unquoteName(schema)],
+  );
+  if (!found) return;
+  throw new SavepointError(
+    "NOT_A_STORE",
+    `${url} was not opened: reading ${String(found.value)} could execute code of its owner, because it is not a plain table or has row security or child tables. If you trust its owner, open it with create: false instead of readOnly: true.`,
+  );
 }
 
 /** A statement that takes the same locks as any read, and reads nothing. */
@@ -135,12 +157,12 @@ async function readFormat(client: PostgresClient, url: string, schema: string, c
   // From the catalog tables: to_regclass may use a cache from before this transaction waited for the lock.
   const [meta] = await selectRows(
     client,
-    `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-      WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS present`,
+    `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid ${EQ} c.relnamespace
+      WHERE n.nspname ${EQ} $1 AND c.relname ${EQ} 'savepoint_meta') AS present`,
     [unquoteName(schema)],
   );
   if (!meta?.present) return 0;
-  const [row] = await selectRows(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
+  const [row] = await selectRows(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key ${EQ} 'schema'`).catch(
     (error: unknown) => {
       if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error;
       return [];

@@ -10,8 +10,8 @@ const MIN_VERSION = 140_000;
 /** @returns whether the server waits for its disk before it acknowledges a commit, by default */
 export async function checkServer(connection: PostgresConnection, options: PostgresOptions): Promise<boolean> {
   const [server] = await connection.rows<{ encoding: string; version: string; fsync: string; sync: string }>(
-    `SELECT current_setting('server_encoding') AS encoding, current_setting('server_version_num') AS version,
-       current_setting('fsync', true) AS fsync, current_setting('synchronous_commit') AS sync`,
+    `SELECT pg_catalog.current_setting('server_encoding') AS encoding, pg_catalog.current_setting('server_version_num') AS version,
+       pg_catalog.current_setting('fsync', true) AS fsync, pg_catalog.current_setting('synchronous_commit') AS sync`,
     [],
     "Opening",
   );
@@ -28,7 +28,7 @@ export async function checkServer(connection: PostgresConnection, options: Postg
       `The server of ${url} has version ${server.version}, and Savepoint requires PostgreSQL 14 or later. Upgrade the server.`,
     );
   }
-  if (server.fsync === "off" && options.durability !== "process") {
+  if (server.fsync === "off" && options.durability !== "process" && options.readOnly !== true) {
     const message = `the server of ${url} runs with fsync = off, so saves may be lost when its machine fails`;
     createFailureReporter(options)(
       message,

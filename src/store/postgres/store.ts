@@ -46,8 +46,9 @@ import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
 import { PostgresWriter } from "./writer.js";
+import { ADD, EQ, GE, GT, LE, LIKE, LT } from "./operators.js";
 
-/** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false. */
+/** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false or `readOnly` is set. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
   const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
   const url = parsed?.displayUrl ?? "postgres: (your pool)";
@@ -63,13 +64,16 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   const connection = new PostgresConnection(pool, url, schema, pool !== target, options);
   try {
     const syncs = await checkServer(connection, options);
-    await migrate(connection, { create: options.create ?? true });
+    const readOnly = options.readOnly === true;
+    await migrate(connection, { create: !readOnly && (options.create ?? true), readOnly });
     return new PostgresStore(connection, { ...options, syncs });
   } catch (error) {
     await connection.close();
     throw postgresFailure(error, url, "Opening");
   }
 }
+
+const lengthOf = (column: string): string => `pg_catalog.octet_length(${column})`;
 
 class PostgresStore extends CloseableStore implements Store {
   readonly url: string;
@@ -111,7 +115,7 @@ class PostgresStore extends CloseableStore implements Store {
     this.assertOpen();
     if (keys.length === 0) return [];
     const rows = await this.#connection.rows<PostgresRecordRow>(
-      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
+      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key ${EQ} ANY ($1::pg_catalog.text[])`,
       [textArray(keys)],
     );
     return pickByKey(keys, rows.map(toRecord), ({ key }) => key);
@@ -120,7 +124,7 @@ class PostgresStore extends CloseableStore implements Store {
   async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
     this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
-      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key >= $1 AND key < $2
+      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key ${GE} $1 AND key ${LT} $2
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
       [range.from, range.to, limit],
     );
@@ -134,7 +138,7 @@ class PostgresStore extends CloseableStore implements Store {
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
     this.assertOpen();
-    const sql = `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`;
+    const sql = `SELECT codec, body FROM ${this.#blobs} WHERE hash ${EQ} $1`;
     const [row] = await this.#connection.rows<CompressedBody>(sql, [hash]);
     return readBlob(hash, row);
   }
@@ -162,7 +166,7 @@ class PostgresStore extends CloseableStore implements Store {
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     this.assertOpen();
-    const heads = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
+    const heads = `tape, first, count, codec, sum, head, CASE WHEN count ${EQ} 1 THEN body END AS body`;
     const sql = chunkQuery(this.#connection.schema, heads, [span]);
     const rows = await this.#connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues([span]));
     return readRefs(rows.map(toNumbers), span);
@@ -173,9 +177,9 @@ class PostgresStore extends CloseableStore implements Store {
     // Skips from one tape to the next, because a tape has many rows.
     const rows = await this.#connection.rows<{ tape: string | null }>(
       `WITH RECURSIVE t AS (
-        (SELECT tape FROM ${this.#chunks} WHERE tape >= $1 AND tape < $2 ORDER BY tape LIMIT 1)
+        (SELECT tape FROM ${this.#chunks} WHERE tape ${GE} $1 AND tape ${LT} $2 ORDER BY tape LIMIT 1)
         UNION ALL
-        SELECT (SELECT r.tape FROM ${this.#chunks} r WHERE r.tape > t.tape AND r.tape < $2 ORDER BY r.tape LIMIT 1)
+        SELECT (SELECT r.tape FROM ${this.#chunks} r WHERE r.tape ${GT} t.tape AND r.tape ${LT} $2 ORDER BY r.tape LIMIT 1)
         FROM t WHERE t.tape IS NOT NULL
       ) SELECT tape FROM t WHERE tape IS NOT NULL`,
       [range.from, range.to],
@@ -196,7 +200,7 @@ class PostgresStore extends CloseableStore implements Store {
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
     this.assertOpen();
     const rows = await this.#connection.rows<{ hash: string }>(
-      `SELECT hash FROM ${this.#blobs} WHERE hash > $1 ORDER BY hash LIMIT $2`,
+      `SELECT hash FROM ${this.#blobs} WHERE hash ${GT} $1 ORDER BY hash LIMIT $2`,
       [after, limit],
     );
     return rows.map(({ hash }) => hash);
@@ -205,7 +209,8 @@ class PostgresStore extends CloseableStore implements Store {
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
     this.assertOpen();
     const rows = await this.#connection.rows<{ bytes: number }>(
-      `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
+      `DELETE FROM ${this.#blobs} WHERE hash ${EQ} ANY ($1::pg_catalog.text[]) AND used_at ${LT} $2
+       RETURNING pg_catalog.octet_length(body) AS bytes`,
       [textArray(hashes), Math.floor(unusedSince)],
       "Freeing items in",
     );
@@ -224,8 +229,8 @@ class PostgresStore extends CloseableStore implements Store {
   async bytes(): Promise<number> {
     this.assertOpen();
     const [row] = await this.#connection.rows<{ bytes: string }>(
-      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c
-       WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND c.relname LIKE 'savepoint\\_%'`,
+      `SELECT coalesce(pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_catalog.pg_class c
+       WHERE c.relnamespace ${EQ} pg_catalog.to_regnamespace($1) AND c.relkind ${EQ} 'r' AND c.relname ${LIKE} 'savepoint\\_%'`,
       [this.#connection.schema],
     );
     return Number(row?.bytes);
@@ -234,12 +239,12 @@ class PostgresStore extends CloseableStore implements Store {
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
     this.assertOpen();
     const [row] = await this.#connection.rows<{ bytes: string }>(
-      `SELECT (SELECT coalesce(sum(octet_length(r.key) + octet_length(r.refs) + octet_length(r.value)), 0)
-        FROM unnest($1::text[], $2::text[]) AS w (low, high)
-        JOIN ${this.#records} r ON r.key >= w.low AND r.key < w.high)
-      + (SELECT coalesce(sum(octet_length(r.head) + octet_length(r.body)), 0)
-        FROM unnest($3::text[], $4::text[]) AS w (low, high)
-        JOIN ${this.#chunks} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
+      `SELECT (SELECT coalesce(pg_catalog.sum(${lengthOf("r.key")} ${ADD} ${lengthOf("r.refs")} ${ADD} ${lengthOf("r.value")}), 0)
+        FROM unnest($1::pg_catalog.text[], $2::pg_catalog.text[]) AS w (low, high)
+        JOIN ${this.#records} r ON r.key ${GE} w.low AND r.key ${LT} w.high)
+      ${ADD} (SELECT coalesce(pg_catalog.sum(${lengthOf("r.head")} ${ADD} ${lengthOf("r.body")}), 0)
+        FROM unnest($3::pg_catalog.text[], $4::pg_catalog.text[]) AS w (low, high)
+        JOIN ${this.#chunks} r ON r.tape ${GE} w.low AND r.tape ${LT} w.high) AS bytes`,
       [...columns(records, RANGE_ARRAYS), ...columns(tapes, RANGE_ARRAYS)],
     );
     return Number(row?.bytes);
@@ -249,13 +254,14 @@ class PostgresStore extends CloseableStore implements Store {
     this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `WITH picked AS (
-        SELECT r.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (low, high, place)
+        SELECT r.key FROM unnest($1::pg_catalog.text[], $2::pg_catalog.text[]) WITH ORDINALITY AS w (low, high, place)
         CROSS JOIN LATERAL (
-          SELECT key FROM ${this.#records} WHERE key >= w.low AND key < w.high AND coalesce(reserved, 0) <= coalesce($5, ${CLOCK})
+          SELECT key FROM ${this.#records} WHERE key ${GE} w.low AND key ${LT} w.high
+            AND coalesce(reserved, 0) ${LE} coalesce($5, ${CLOCK})
           ORDER BY key LIMIT $3 FOR UPDATE SKIP LOCKED
         ) AS r ORDER BY w.place, r.key LIMIT $3
-      ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) + $4 FROM picked
-      WHERE r.key = picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
+      ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) ${ADD} $4 FROM picked
+      WHERE r.key ${EQ} picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
       [...columns(ranges, RANGE_ARRAYS), limit, Math.ceil(forMs), this.#ownClock ? Math.floor(this.#ownClock()) : null],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));

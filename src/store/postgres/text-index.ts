@@ -18,6 +18,7 @@ import type { PostgresClient, PostgresValue } from "./driver.js";
 import { postgresFailure, sqlStateOf } from "./errors.js";
 import { runTransaction } from "./transaction.js";
 import { createTextTables } from "./text-schema.js";
+import { EQ, GE, LIKE, LT } from "./operators.js";
 
 interface SourceRow extends Omit<TextSource, "id"> {
   readonly id: string;
@@ -42,7 +43,9 @@ export class PostgresTextIndex implements TextIndex {
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
     await this.#prepare();
     // If the snapshot is the same, no transaction has written anything since.
-    const [now] = await this.#rows<{ snapshot: string }>("SELECT pg_current_snapshot()::text AS snapshot");
+    const [now] = await this.#rows<{ snapshot: string }>(
+      "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text AS snapshot",
+    );
     const moment = `${now?.snapshot} ${JSON.stringify(ranges)}`;
     if (moment === this.#unchangedAt) return [];
     const { schema: s } = this.#connection;
@@ -50,9 +53,9 @@ export class PostgresTextIndex implements TextIndex {
     for (const { from, to } of ranges) {
       const rows = await this.#rows<{ key: string; sum: string | null }>(
         `SELECT coalesce(r.key, m.key) AS key, r.sum
-         FROM (SELECT key, sum # refs_sum AS sum FROM ${s}.savepoint_record WHERE key >= $1 AND key < $2) AS r
-         FULL JOIN (SELECT key, sum FROM ${s}.savepoint_text_mark WHERE key >= $1 AND key < $2) AS m ON m.key = r.key
-         WHERE m.sum IS DISTINCT FROM r.sum ORDER BY 1 LIMIT $3`,
+         FROM (SELECT key, sum OPERATOR(pg_catalog.#) refs_sum AS sum FROM ${s}.savepoint_record WHERE key ${GE} $1 AND key ${LT} $2) AS r
+         FULL JOIN (SELECT key, sum FROM ${s}.savepoint_text_mark WHERE key ${GE} $1 AND key ${LT} $2) AS m ON m.key ${EQ} r.key
+         WHERE (m.sum ${EQ} r.sum) IS NOT TRUE ORDER BY 1 LIMIT $3`,
         [from, to, Math.max(0, limit - marks.length)],
       );
       for (const { key, sum } of rows) marks.push({ key, sum: sum === null ? undefined : Number(sum) });
@@ -62,12 +65,12 @@ export class PostgresTextIndex implements TextIndex {
   }
 
   async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
-    const rows = await this.#sourceRows("name = ANY ($1::text[])", textArray(names));
+    const rows = await this.#sourceRows(`name ${EQ} ANY ($1::pg_catalog.text[])`, textArray(names));
     return pickByKey(names, rows, ({ name }) => name);
   }
 
   async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
-    const rows = await this.#sourceRows("id = ANY ($1::bigint[])", integerArray(ids));
+    const rows = await this.#sourceRows(`id ${EQ} ANY ($1::bigint[])`, integerArray(ids));
     return pickByKey(ids, rows, ({ id }) => id);
   }
 
@@ -79,11 +82,12 @@ export class PostgresTextIndex implements TextIndex {
       // In a fixed order, so that two updates of the same sources wait for each other and do not deadlock.
       const names = sources.map(({ name }) => name).sort();
       await client.query(
-        `SELECT pg_advisory_xact_lock(hashtextextended(name, 2)) FROM (SELECT unnest($1::text[]) AS name) AS n ORDER BY name`,
+        `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(name, 2::bigint))
+         FROM pg_catalog.unnest($1::pg_catalog.text[]) AS n (name) ORDER BY name`,
         [textArray(names)],
       );
       const { rows } = await client.query(
-        `SELECT id, name, count, note FROM ${s}.savepoint_text_source WHERE name = ANY ($1::text[])`,
+        `SELECT id, name, count, note FROM ${s}.savepoint_text_source WHERE name ${EQ} ANY ($1::pg_catalog.text[])`,
         [textArray(names)],
       );
       const found = new Map((rows as SourceRow[]).map((row) => [row.name, toSource(row)]));
@@ -98,10 +102,10 @@ export class PostgresTextIndex implements TextIndex {
     await this.#prepare();
     const sought = toSearchableText(text);
     const { schema: s } = this.#connection;
-    const like = sought === "" ? "" : "text LIKE $3 AND";
+    const like = sought === "" ? "" : `text ${LIKE} $3 AND`;
     const pattern = `%${sought.replace(/[\\%_]/g, (character) => `\\${character}`)}%`;
     const rows = await this.#rows<{ number: string }>(
-      `SELECT number FROM ${s}.savepoint_text WHERE ${like} number < $1 ORDER BY number DESC LIMIT $2`,
+      `SELECT number FROM ${s}.savepoint_text WHERE ${like} number ${LT} $1 ORDER BY number DESC LIMIT $2`,
       [below, limit, ...(sought === "" ? [] : [pattern])],
     );
     return rows.map(({ number }) => Number(number));
@@ -151,7 +155,7 @@ export class PostgresTextIndex implements TextIndex {
     try {
       const wait = { purpose: "Searching", timeout: this.#connection.busyTimeout } as const;
       return await runTransaction(this.#connection, wait, async (client) => {
-        await client.query("SELECT set_config('synchronous_commit', 'off', true)");
+        await client.query("SELECT pg_catalog.set_config('synchronous_commit', 'off', true)");
         return work(client);
       });
     } catch (error) {
@@ -175,14 +179,14 @@ export class PostgresTextIndex implements TextIndex {
 async function writeSource(client: PostgresClient, s: string, source: SourceUpdate): Promise<void> {
   const { name, before, from, texts, note } = source;
   const table = `${s}.savepoint_text_source`;
-  const remove = `DELETE FROM ${s}.savepoint_text WHERE number >= $1 AND number < $2`;
+  const remove = `DELETE FROM ${s}.savepoint_text WHERE number ${GE} $1 AND number ${LT} $2`;
   if (before)
     await client.query(remove, [
       before.id * DOCUMENTS_PER_SOURCE + (note === undefined ? 0 : from),
       (before.id + 1) * DOCUMENTS_PER_SOURCE,
     ]);
   if (note === undefined) {
-    await client.query(`DELETE FROM ${table} WHERE name = $1`, [name]);
+    await client.query(`DELETE FROM ${table} WHERE name ${EQ} $1`, [name]);
     return;
   }
   const count = from + texts.length;
@@ -190,12 +194,12 @@ async function writeSource(client: PostgresClient, s: string, source: SourceUpda
   if (id === undefined) {
     const insert = `INSERT INTO ${table} (name, count, note) VALUES ($1, $2, $3) RETURNING id`;
     id = Number(((await client.query(insert, [name, count, note])).rows[0] as SourceRow).id);
-  } else await client.query(`UPDATE ${table} SET count = $2, note = $3 WHERE name = $1`, [name, count, note]);
+  } else await client.query(`UPDATE ${table} SET count = $2, note = $3 WHERE name ${EQ} $1`, [name, count, note]);
   if (texts.length === 0) return;
   const first = id * DOCUMENTS_PER_SOURCE + from;
   await client.query(
     `INSERT INTO ${s}.savepoint_text (number, text) SELECT n.number, n.text
-     FROM unnest($1::bigint[], $2::text[]) AS n (number, text)`,
+     FROM unnest($1::bigint[], $2::pg_catalog.text[]) AS n (number, text)`,
     [integerArray(texts.map((_, index) => first + index)), textArray(texts.map(toIndexableText))],
   );
 }
@@ -208,12 +212,13 @@ async function writeMarks(client: PostgresClient, s: string, marks: readonly Mar
   const sorted = [...present].sort(([a], [b]) => (a < b ? -1 : 1));
   if (sorted.length > 0) {
     await client.query(
-      `INSERT INTO ${table} (key, sum) SELECT n.key, n.sum FROM unnest($1::text[], $2::bigint[]) AS n (key, sum)
+      `INSERT INTO ${table} (key, sum) SELECT n.key, n.sum FROM unnest($1::pg_catalog.text[], $2::bigint[]) AS n (key, sum)
        ON CONFLICT (key) DO UPDATE SET sum = excluded.sum`,
       [textArray(sorted.map(([key]) => key)), integerArray(sorted.map(([, sum]) => sum))],
     );
   }
-  if (removed.length > 0) await client.query(`DELETE FROM ${table} WHERE key = ANY ($1::text[])`, [textArray(removed)]);
+  if (removed.length > 0)
+    await client.query(`DELETE FROM ${table} WHERE key ${EQ} ANY ($1::pg_catalog.text[])`, [textArray(removed)]);
 }
 
 function toSource({ id, name, count, note }: SourceRow): TextSource {

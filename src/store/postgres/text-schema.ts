@@ -8,25 +8,28 @@ import type { PostgresConnection } from "./connection.js";
 import { isSavepointError } from "../../errors.js";
 import { isUnreachable } from "./errors.js";
 import { runTransaction } from "./transaction.js";
+import { EQ } from "./operators.js";
 
 /** Creates the tables if they do not exist. */
 export async function createTextTables(connection: PostgresConnection): Promise<void> {
   const { schema } = connection;
-  const [found] = await connection.rows<{ present: boolean }>("SELECT to_regclass($1) IS NOT NULL AS present", [
-    `${schema}.savepoint_text_source`,
-  ]);
+  const [found] = await connection.rows<{ present: boolean }>(
+    "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS present",
+    [`${schema}.savepoint_text_source`],
+  );
   if (found?.present) return;
   await createTrigrams(connection);
   const lock = { name: `savepoint ${schema}`, seed: 1 };
   await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout, lock }, async (client) => {
     await client.query(
-      `CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text_mark (key text COLLATE "C" PRIMARY KEY, sum bigint NOT NULL)`,
+      `CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text_mark (key pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY, sum bigint NOT NULL)`,
     );
     await client.query(
-      `CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text (number bigint PRIMARY KEY, text text NOT NULL)`,
+      `CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text (number bigint PRIMARY KEY, text pg_catalog.text NOT NULL)`,
     );
-    const { rows } = await client.query(`SELECT n.nspname AS name FROM pg_opclass o JOIN pg_namespace n
-        ON n.oid = o.opcnamespace WHERE o.opcname = 'gin_trgm_ops'`);
+    const { rows } =
+      await client.query(`SELECT n.nspname AS name FROM pg_catalog.pg_opclass o JOIN pg_catalog.pg_namespace n
+        ON n.oid ${EQ} o.opcnamespace WHERE o.opcname ${EQ} 'gin_trgm_ops'`);
     const [trigrams] = rows as { name: string }[];
     if (trigrams) {
       const name = `"${trigrams.name.replaceAll('"', '""')}"`;
@@ -36,8 +39,8 @@ export async function createTextTables(connection: PostgresConnection): Promise<
     }
     // Ids are not reused: a process that has read a source which was removed meanwhile must not confuse it with another one.
     await client.query(`CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text_source (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
-        count integer NOT NULL, note text NOT NULL)`);
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
+        count integer NOT NULL, note pg_catalog.text NOT NULL)`);
   });
 }
 
@@ -45,7 +48,7 @@ export async function createTextTables(connection: PostgresConnection): Promise<
 async function createTrigrams(connection: PostgresConnection): Promise<void> {
   try {
     await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout }, (client) =>
-      client.query("CREATE EXTENSION IF NOT EXISTS pg_trgm"),
+      client.query("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA public"),
     );
   } catch (error) {
     // The permission or the extension is missing, or another process has just created it: the error does not matter.

@@ -9,6 +9,7 @@ import { SavepointError } from "../../errors.js";
 import type { PostgresConnection, Purpose } from "./connection.js";
 import type { PostgresClient } from "./driver.js";
 import { isUnreachable, sqlStateOf } from "./errors.js";
+import { EQ, NE } from "./operators.js";
 
 /** The SQLSTATE with which the server reports that a lock could not be acquired in time. */
 const LOCK_TIMEOUT = "55P03";
@@ -19,17 +20,21 @@ const MAX_IDLE = 60_000;
 /** The longest interval between two queries for the holders of a lock, in milliseconds. */
 const MAX_WATCH_INTERVAL = 1000;
 
-const LIMITS = `SELECT pg_backend_pid() AS pid, set_config('lock_timeout', $1, true),
-  set_config('idle_in_transaction_session_timeout', $2, true)`;
+const LIMITS = `SELECT pg_catalog.pg_backend_pid() AS pid, pg_catalog.set_config('lock_timeout', $1, true),
+  pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true)`;
 
 // Blocking sessions can be queried only while the transaction waits; the holder of an advisory lock also later.
-const HOLDERS = `SELECT h.pid, a.application_name AS application, a.usename AS "user", host(a.client_addr) AS address,
-    a.client_port AS port, a.state, a.xact_start::text AS since
-  FROM (SELECT unnest(pg_blocking_pids($1)) AS pid
-    UNION SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND (classid::bigint << 32 | objid::bigint) = hashtextextended($2, $3)) AS h
-  LEFT JOIN pg_stat_activity a ON a.pid = h.pid WHERE h.pid NOT IN ($1, pg_backend_pid()) ORDER BY h.pid`;
+const HOLDERS = `SELECT h.pid, a.application_name AS application, a.usename AS "user", pg_catalog.host(a.client_addr) AS address,
+    a.client_port AS port, a.state, a.xact_start::pg_catalog.text AS since
+  FROM (SELECT pg_catalog.unnest(pg_catalog.pg_blocking_pids($1)) AS pid
+    UNION SELECT pid FROM pg_catalog.pg_locks WHERE locktype ${EQ} 'advisory' AND granted AND objsubid ${EQ} 1
+      AND database ${EQ} (SELECT oid FROM pg_catalog.pg_database WHERE datname ${EQ} pg_catalog.current_database())
+      AND ((classid::bigint OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::bigint)
+        ${EQ} pg_catalog.hashtextextended($2::pg_catalog.text, $3::bigint)) AS h
+  LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid ${EQ} h.pid
+  WHERE h.pid ${NE} $1 AND h.pid ${NE} pg_catalog.pg_backend_pid() ORDER BY h.pid`;
+
+const LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1::pg_catalog.text, $2::bigint))";
 
 /** A database session that holds a lock. Fields that the user is not allowed to see are `null`. */
 export interface LockHolder {
@@ -78,7 +83,7 @@ export async function runTransaction<T>(
         const limit = Math.min(Math.max(1, Math.ceil(timeout)), MAX_TIMEOUT);
         const { rows } = await client.query(LIMITS, [String(limit), String(MAX_IDLE)]);
         watch.start((rows[0] as { pid: number }).pid);
-        if (lock) await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))", [lock.name, lock.seed]);
+        if (lock) await client.query(LOCK, [lock.name, lock.seed]);
         const result = await work(client);
         await client.query("COMMIT");
         return result;

@@ -21,6 +21,7 @@ import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type CommitPlan, planCommit } from "./commit-plan.js";
 import { isIntact, RECORD_COLUMNS, type PostgresRecordRow } from "./rows.js";
 import { readItems } from "./chunk-reader.js";
+import { EQ } from "./operators.js";
 
 /** The most commits in one statement. Each is a subtransaction, and more than 64 are slow in PostgreSQL. */
 const MAX_GROUP = 60;
@@ -284,7 +285,7 @@ export class PostgresWriter {
   }
 
   async #records(keys: readonly string[]): Promise<Map<string, PostgresRecordRow>> {
-    const sql = `SELECT ${RECORD_COLUMNS} FROM ${this.#connection.schema}.savepoint_record WHERE key = ANY ($1::text[])`;
+    const sql = `SELECT ${RECORD_COLUMNS} FROM ${this.#connection.schema}.savepoint_record WHERE key ${EQ} ANY ($1::pg_catalog.text[])`;
     const rows = await this.#connection.rows<PostgresRecordRow>(sql, [textArray(keys)]);
     return new Map(rows.map((row) => [row.key, row]));
   }
