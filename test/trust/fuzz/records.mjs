@@ -44,8 +44,7 @@ export class Numbers {
     const [kind = "", first = "", second = "", third = ""] = key.split("\t");
     if (kind === "w") return third === "" ? first : (key.split("\t")[3] ?? "");
     if (kind === "p") return second;
-    if (kind.startsWith("u") || kind.startsWith("i")) return first;
-    return first;
+    return kind.startsWith("i") ? this.ownerOfTape(first) : first;
   }
 
   /** @param {string} tape */
