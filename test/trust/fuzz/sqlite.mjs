@@ -147,7 +147,10 @@ function changeChunk(database, numbers, random) {
   if (kind === "head cut") head = head.slice(0, Math.floor(random() * head.length));
   if (kind === "head bytes")
     head = Buffer.from(head).fill(pick(random, [0, 127, 128, 255]), Math.floor(random() * head.length));
-  if (kind === "head lengths") head = Buffer.from(head).fill(pick(random, [0, 255]), 4, 4 + Math.ceil(random() * 8));
+  if (kind === "head lengths") {
+    const from = Math.min(4, head.length);
+    head = Buffer.from(head).fill(pick(random, [0, 255]), from, Math.min(head.length, from + Math.ceil(random() * 8)));
+  }
   if (kind === "body cut") body = body.slice(0, Math.floor(random() * body.length));
   if (kind === "body longer") body = Buffer.concat([body, Buffer.alloc(1 << 16, "x")]);
   if (kind === "tape") tape = pick(random, ["", "../../canary/file", "\u0000", `${tape}0`, "zz", "x".repeat(5000)]);
