@@ -6,6 +6,7 @@ import { isSavepointError, Savepoint } from "savepoint";
 import { createRandom, pick } from "../../chaos/random.mjs";
 import { mutateBundle } from "./bundles.mjs";
 import { mutateFiles } from "./files.mjs";
+import { mutateSeveral } from "./records.mjs";
 import { createAgent, VICTIM, VICTIM_AGENT } from "./seed.mjs";
 import { readAgent, readSession } from "./snapshot.mjs";
 import { mutateSqlite } from "./sqlite.mjs";
@@ -277,11 +278,17 @@ async function runStore(run, store, random, templates, folder) {
   cpSync(template, a, { recursive: true });
   const isCanaryIntact = plantCanary(folder);
   run.onOperation("mutation");
-  const mutation =
-    store === "sqlite" ? await mutateSqlite(join(a, "store.db"), random) : mutateFiles(join(a, "store"), random);
+  const mutations = await mutateSeveral(random, () =>
+    store === "sqlite" ? mutateSqlite(join(a, "store.db"), random) : mutateFiles(join(a, "store"), random),
+  );
+  const mutation = {
+    kind: mutations[0].kind,
+    detail: mutations.map(({ detail }) => detail).join(" and "),
+    touched: mutations.flatMap(({ touched }) => touched),
+  };
   run.onMutation(mutation);
   cpSync(a, b, { recursive: true });
-  const isPolicy = mutation.detail.includes('"p\\t') || mutation.detail.startsWith('["p');
+  const isPolicy = mutation.detail.includes('"p\\t') || mutation.detail.includes('["p');
   const isTouched = (/** @type {string} */ id) =>
     isPolicy || mutation.touched.some((owner) => owner.includes(id) || (owner === "*" && !id.startsWith("victim")));
   const untouched = [...COMPARED, VICTIM_AGENT].filter(
@@ -329,8 +336,14 @@ async function importInto(run, url, bytes, options, prefix) {
 async function runBundle(run, random, templates, folder) {
   const names = ["all", "alpha", "run-hangs", "scattered", "agent"];
   const bundle = readFileSync(join(templates, "exporter", `${pick(random, names)}.bundle`));
-  const { bytes, mutation } = mutateBundle(bundle, random);
-  run.onMutation(mutation);
+  let bytes = /** @type {Uint8Array} */ (bundle);
+  const mutations = await mutateSeveral(random, () => {
+    const changed = mutateBundle(bytes, random);
+    bytes = changed.bytes;
+    return changed.mutation;
+  });
+  const detail = mutations.map((mutation) => mutation.detail).join(" and ");
+  run.onMutation({ ...mutations[0], detail });
   const store = pick(random, ["sqlite", "sqlite", "file"]);
   const template = join(templates, `target-${store}`);
   run.onOperation("baseline");

@@ -9,6 +9,27 @@ import { IDS, mutateRefs, mutateValue } from "./values.mjs";
 /** @typedef {{ tape: string, item: number, json: string, refs: string }} Item */
 /** @typedef {{ kind: string, detail: string, touched: string[] }} Mutation what was changed, and the ids that it belongs to */
 
+/**
+ * Changes something once, or several times: one change alone may be noticed where two are not.
+ *
+ * @template Result
+ * @param {Random} random @param {() => Promise<Result> | Result} mutate
+ * @returns {Promise<[Result, ...Result[]]>}
+ */
+export async function mutateSeveral(random, mutate) {
+  /** @type {[Result, ...Result[]]} */
+  const results = [await mutate()];
+  for (let left = random() < 0.6 ? 0 : Math.ceil(random() * 3); left > 0; left--) {
+    try {
+      results.push(await mutate());
+    } catch {
+      // The codecs need not be able to read what the changes before have made.
+      break;
+    }
+  }
+  return results;
+}
+
 /** The number at the start of a string. @param {string} text */
 const numberIn = (text) => decodeNumbers(text, 1).numbers[0] ?? Number.NaN;
 
@@ -21,10 +42,16 @@ export class Numbers {
   constructor(records) {
     for (const { key, value } of records) {
       const [kind, id = "", last = ""] = key.split("\t");
-      if (/^[nk][0-9a-z]/.test(key)) this.#ids.set(numberIn(key.slice(1)), value);
-      else if (kind === "y") this.#ids.set(numberIn(last), id);
-      else if ((kind === "s" || kind === "c") && last === "") this.#ids.set(JSON.parse(value).n, id);
+      if (/^[nk][0-9a-z]/.test(key)) this.#add(numberIn(key.slice(1)), value);
+      else if (kind === "y") this.#add(numberIn(last), id);
+      else if ((kind === "s" || kind === "c") && last === "") this.#add(Number(/^\{"n":(\d+)/.exec(value)?.[1]), id);
     }
+  }
+
+  /** @param {number} number @param {string} id */
+  #add(number, id) {
+    // A change before may have given a number of the victim to another session as well.
+    if (!this.isVictim(this.#ids.get(number) ?? "")) this.#ids.set(number, id);
   }
 
   /** Whether a tape may be changed: it is known that the victim has nothing on it. @param {string} tape */
