@@ -45,7 +45,7 @@ export class Spool {
 
 const NEWLINE = Buffer.from("\n");
 
-/** A file without a name: nobody else can open it, and it is gone when this process ends. */
+/** A file without a name: no other process can open it, and it is gone when this process ends. */
 async function openTemporary(): Promise<FileHandle> {
   const folder = await mkdtemp(join(tmpdir(), "savepoint-import-"));
   try {
