@@ -272,8 +272,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds any part of a
-   * text, ignoring case, without wildcards. One hit per conversation or session, the best first.
+   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds the given text
+   * anywhere in a message or title, ignoring case. Wildcards are not supported. One hit per conversation or session, the best first.
    *
    * Use this to search everything, and `sp.conversations.search()` to search only conversations.
    */

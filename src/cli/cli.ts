@@ -68,7 +68,7 @@ export class Cli {
     await this.#store?.close();
   }
 
-  /** Lets the verb handle an interruption itself, as a normal end. Resolves when the interruption comes. */
+  /** Lets the verb handle an interruption itself and end normally, not with an error. Resolves when the interruption comes. */
   interceptInterruption(): Promise<void> {
     return this.#interruption.intercept();
   }

@@ -12,7 +12,10 @@ import { parseCommand, type ParsedCommand } from "./program.js";
 import { sanitize, sanitizeLines } from "./terminal-text.js";
 import { VERBS } from "./verbs/index.js";
 
-/** How long closing the store may take after Ctrl-C, in milliseconds. Every write is atomic, so nothing is lost. */
+/**
+ * How long closing the store may take after Ctrl-C, in milliseconds. After that the process is ended. Every write is atomic, so the
+ * store stays consistent.
+ */
 const CLOSE_TIMEOUT = 2000;
 
 /** Runs one command and resolves with its exit code. Everything that it opened is closed by then. */
@@ -49,7 +52,7 @@ async function run(
   } catch (error) {
     const code = reportError(error, output);
     await close();
-    // The error is the only line on stderr: warnings that closing adds are dropped.
+    // In JSON formats the error is the only line on stderr, so warnings that closing adds are dropped.
     output.drainWarnings();
     return code;
   } finally {

@@ -1,11 +1,19 @@
 /** Prints the events and the result of a run. */
-import type { RunEvent, RunResult } from "../index.js";
+import type { LoopVerdict, RunEvent, RunResult } from "../index.js";
 import { colorStatus } from "./checkpoint-line.js";
 import type { Cli } from "./cli.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
 import { formatAge } from "./format.js";
 import { toPrintableJson } from "./json.js";
 import { sanitize } from "./terminal-text.js";
+
+/** The texts for the verdicts of the loop detector; `undefined` if the verdict is not printed. */
+const LOOP_TEXTS: Readonly<Record<LoopVerdict, string | undefined>> = {
+  none: undefined,
+  warn: "warning: the model repeats itself",
+  alternative: "the model still repeats itself: the agent should ask it to try something else",
+  halt: "the model still repeats itself: the run is halted",
+};
 
 /** Returns a listener that prints run events on stderr. */
 export function printRunEvents({ output }: Cli): (event: RunEvent) => void {
@@ -31,9 +39,9 @@ function describeEvent(event: RunEvent): string | undefined {
     case "retry":
       return `${sanitize(event.name)} is retried in ${Math.round(event.delay)} ms: ${sanitize(event.reason)}`;
     case "loop":
-      return event.verdict === "none" ? undefined : `the model repeats itself: ${event.verdict}`;
+      return LOOP_TEXTS[event.verdict];
     case "leaseLost":
-      return "lease lost: another process runs the session";
+      return "lease lost: this run stops and writes nothing more";
     case "checkpoint":
     case "delta":
     case "status":

@@ -10,10 +10,10 @@ const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted
 export const sessions = defineVerb<SessionListOptions>({
   name: "sessions",
   group: "Inspect",
-  summary: "list sessions with their status, newest first",
+  summary: "list sessions with their status, the last created first",
   examples: [
     ["savepoint sessions --status waiting", "sessions that wait for an answer or a time"],
-    ["savepoint sessions --agent shop --limit 20", "the newest sessions of one agent"],
+    ["savepoint sessions --agent shop --limit 20", "the last created sessions of one agent"],
     ["savepoint sessions --jsonl | jq -r .id", "all ids"],
   ],
   declare(command) {

@@ -46,7 +46,7 @@ export const worker = defineVerb<Options>({
     if (verbose) sp.on("run", printRunEvents(cli));
     worker.on("status", (event) => printStatus(cli, event));
     worker.on("leaseLost", ({ sessionId }) =>
-      cli.output.warn(`${sanitize(sessionId)}: lease lost, another process runs the session.`),
+      cli.output.warn(`${sanitize(sessionId)}: lease lost, this worker no longer runs the session.`),
     );
     worker.on("quarantined", ({ sessionId, reason }) =>
       cli.output.warn(`${sanitize(sessionId)} is quarantined: ${sanitize(reason)}.`),
