@@ -92,8 +92,8 @@ export class Conversations {
    * conversation are removed; pass `expectedMessages` to prevent that, or use {@link append}.
    *
    * @param options.expectedMessages how many messages the stored conversation must have; any other number is a `CONFLICT`
-   * @throws `INVALID_ARGUMENT` if the conversation was loaded without its first messages, or without damaged ones: they would be
-   *   lost
+   * @throws `INVALID_ARGUMENT` if only a page of the conversation was loaded, or it was loaded without damaged messages: the others
+   *   would be lost
    */
   async save(
     conversation: WholeConversation,
@@ -103,8 +103,10 @@ export class Conversations {
     const fields = parseConversation(conversation, context);
     // Without this check, forgetting the messages would delete them all.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
-    const { first = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
-    if (first > 0 || holes.length > 0) throw incompleteConversation(conversation.id);
+    // A page of a conversation would replace all of it. The caller may have changed `messages`, but not `entries`.
+    const { entries, messageCount = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
+    const isPage = entries !== undefined && entries.length < messageCount;
+    if (isPage || holes.length > 0) throw incompleteConversation(conversation.id);
     // Copies: the caller may change its objects before they are saved.
     const messages = conversation.messages.map((message: unknown) =>
       shadowToValue(valueToShadow(message, context.registry), context.registry),
