@@ -3,10 +3,11 @@ import { existsSync, rmSync, statSync } from "node:fs";
 import { mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { gunzip, gzip } from "node:zlib";
+import { gunzip, gzip, type ZlibOptions } from "node:zlib";
 import { hashBytes } from "../../state/index.js";
 import type { Unreadable } from "../contract/index.js";
 import { isMissingFileError, replaceFile, syncFolder } from "../../util/index.js";
+import { maxDecompressedSize } from "../shared/index.js";
 import type { StoreContents } from "./contents.js";
 import type { HeldLock } from "./lock.js";
 
@@ -96,7 +97,7 @@ export class BlobFiles {
     for (const path of this.#paths(hash)) {
       try {
         const content = await readFile(path);
-        const bytes = path.endsWith(COMPRESSED) ? await promisify(gunzip)(content) : content;
+        const bytes = path.endsWith(COMPRESSED) ? await decompress(content) : content;
         if (hashBytes(bytes) === hash) return bytes;
         damage = { unreadable: `blob ${hash} is damaged` };
       } catch (error) {
@@ -110,9 +111,17 @@ export class BlobFiles {
   }
 }
 
-/** The compressed bytes; `undefined` if compression saves too little. */
+/** The compressed bytes; `undefined` if compression saves too little, or if readers would reject them. */
 async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   if (bytes.length < MIN_BYTES) return undefined;
   const compressed = await promisify(gzip)(bytes, { level: 1 });
-  return compressed.length <= bytes.length * MAX_RATIO ? compressed : undefined;
+  const { length } = compressed;
+  const pays = length <= bytes.length * MAX_RATIO && bytes.length <= maxDecompressedSize(length);
+  return pays ? compressed : undefined;
+}
+
+function decompress(bytes: Uint8Array): Promise<Uint8Array> {
+  return promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)(bytes, {
+    maxOutputLength: maxDecompressedSize(bytes.length),
+  });
 }
