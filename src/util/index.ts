@@ -27,6 +27,7 @@ export {
   targetOfTemporary,
   writeBytes,
 } from "./file-writing.js";
+export { openRegularFile, readRegularFile, wrongKind } from "./regular-files.js";
 export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";

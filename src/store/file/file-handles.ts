@@ -4,9 +4,9 @@
  * A handle keeps referring to the file on which it was opened, so known offsets stay correct while another process replaces
  * the file. A process that reopens the path recognizes a replacement by the generation in its header.
  */
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { isMissingFileError } from "../../util/index.js";
+import { isMissingFileError, openRegularFile } from "../../util/index.js";
 import { type DataFile, openForAppend, readHeader } from "./data-file.js";
 
 const MAX_OPEN = 128;
@@ -87,7 +87,7 @@ function openExisting(file: DataFile): number {
     if (isMissingFileError(error) && existsSync(dirname(file.path))) throw new FileReplacedError(file, error);
     if (!isForbidden(error)) throw error;
     // A file without write permission can still be read.
-    handle = openSync(file.path, "r");
+    handle = openRegularFile(file.path);
   }
   try {
     const header = readHeader(handle);

@@ -11,7 +11,7 @@
  * over the lock: it renames the file, which the old holder notices before it acknowledges a write, and adds a fence that makes
  * later writes of the old holder void (fences.ts). Renamed files and the files of dead processes stay until the fence is written.
  */
-import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
@@ -266,7 +266,8 @@ export class FolderLock {
    * clocks of two machines differ.
    */
   #measureSilence(name: string): number {
-    const refreshedAt = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    // A link could point to a file that changes all the time.
+    const refreshedAt = lstatSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const now = performance.now();
     const last = this.#observations.get(name);
     if (last?.refreshedAt !== refreshedAt) {

@@ -85,7 +85,8 @@ export class FilePacker {
 
   async #replace(file: DataFile, removalsUntil: number): Promise<void> {
     const { contents, lock } = this.#access;
-    const commit = ++contents.catalog.lastCommit;
+    const commit = contents.catalog.nextCommit;
+    contents.catalog.lastCommit = commit;
     const next = newDataFile(file.name, file.path, commit);
     const kept: LocatedLine[] = [];
     lock.assertHeld();

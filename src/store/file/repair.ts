@@ -3,9 +3,9 @@
  * footer that lists them, so that no process takes an older version for the newest one: the commit log, which knows about them
  * now, is shortened from time to time.
  */
-import { fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
+import { constants, fsyncSync, ftruncateSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { syncFolderSync, writeBytes } from "../../util/index.js";
+import { openRegularFile, syncFolderSync, writeBytes } from "../../util/index.js";
 import { type DataFile, headerLine, openForAppend, withHandle } from "./data-file.js";
 import { fenceField, type Fences } from "./fences.js";
 import { type CommitFooter, encodeLine } from "./lines.js";
@@ -51,7 +51,7 @@ export function applyRepairs(file: DataFile, repairs: readonly Repair[], lock: H
   for (const repair of repairs) {
     lock.assertHeld();
     if (repair.kind === "remove") rmSync(file.path, { force: true });
-    else if (repair.kind === "truncate") truncateSync(file.path, repair.size);
+    else if (repair.kind === "truncate") truncate(file.path, repair.size);
     else file.size += append(file.path, repair.text);
   }
 }
@@ -67,6 +67,11 @@ export function syncUnlogged(file: DataFile, loggedSize: number | undefined): vo
 /** Returns the number of bytes that were written. */
 function append(path: string, text: string): number {
   const bytes = Buffer.from(text);
-  withHandle(openSync(path, "a"), (handle) => writeBytes(handle, bytes));
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT;
+  withHandle(openRegularFile(path, flags), (handle) => writeBytes(handle, bytes));
   return bytes.length;
+}
+
+function truncate(path: string, size: number): void {
+  withHandle(openForAppend(path), (handle) => ftruncateSync(handle, size));
 }

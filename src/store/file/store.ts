@@ -193,7 +193,7 @@ class FileStore extends CloseableStore implements Store {
         const { catalog } = this.#contents;
         const isLive = createLivenessTest(live);
         const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const numbers = new IntervalSet();
         for (const [item] of dead) numbers.add(item, 1);
         const head = { free: tape, spans: numbers.spans().map(({ start, count }) => [start, count] as const), at };
@@ -215,7 +215,7 @@ class FileStore extends CloseableStore implements Store {
         const { catalog, handles } = this.#contents;
         const requests = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
         const stored = new LineReader(handles, true).items(requests);
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const lines = requests
           .filter((_, index) => "unreadable" in (stored[index] as Frame | Unreadable))
           .map(({ item }) => {
@@ -247,7 +247,7 @@ class FileStore extends CloseableStore implements Store {
           const blob = catalog.blob(hash);
           if (blob && blob.used < unusedSince) sizes.set(hash, blob.bytes);
         }
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const lines = [...sizes.keys()].map((drop) => ({ head: { drop, at } }));
         if (lines.length > 0) group.append(RECORDS_FILE, at, lines);
         return sizes;
