@@ -20,6 +20,9 @@ export { Mutex } from "./mutex.js";
 export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
+  createFile,
+  createFolders,
+  PRIVATE_MODE,
   replaceFile,
   replaceFileSync,
   syncFolder,

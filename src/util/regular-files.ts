@@ -1,5 +1,5 @@
 /**
- * Opening files in a folder that somebody else may have filled: links are not followed, and pipes and devices are not read,
+ * Opening files in a folder of unknown origin: links are not followed, and pipes and devices are not read,
  * so that nothing outside of the folder is touched and no reader waits forever.
  */
 import { closeSync, constants, fstatSync, openSync } from "node:fs";

@@ -1,12 +1,12 @@
 /** The files of blobs: one for each, named after its hash, in one of 256 folders. */
 import { lstatSync, rmSync } from "node:fs";
-import { mkdir, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { gunzip, gzip, type ZlibOptions } from "node:zlib";
 import { hashBytes } from "../../state/index.js";
 import type { Unreadable } from "../contract/index.js";
-import { isMissingFileError, readRegularFile, replaceFile, syncFolder } from "../../util/index.js";
+import { createFolders, isMissingFileError, readRegularFile, replaceFile, syncFolder } from "../../util/index.js";
 import { maxDecompressedSize } from "../shared/index.js";
 import type { StoreContents } from "./contents.js";
 import { COMPRESSED } from "./folder.js";
@@ -59,8 +59,9 @@ export class BlobFiles {
       }
       return body?.length ?? bytes.length;
     }
-    if (await mkdir(dirname(plain), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
-    await replaceFile(body ? compressed : plain, [body ?? bytes]);
+    const { folder } = this.#contents;
+    if (createFolders(dirname(plain), folder.mode)) await syncFolder(folder.blobs);
+    await replaceFile(body ? compressed : plain, [body ?? bytes], undefined, folder.mode);
     await rm(body ? plain : compressed, { force: true });
     return body?.length ?? bytes.length;
   }

@@ -2,8 +2,8 @@
  * One attempt to write a group of commits: the commits are appended to their files, and then synced together. If that
  * fails, the files are cut back to their previous sizes.
  */
-import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, lstatSync, openSync, rmSync } from "node:fs";
-import { syncFolder, type SyncPace, writeBytes } from "../../util/index.js";
+import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, lstatSync, rmSync } from "node:fs";
+import { createFile, syncFolder, type SyncPace, writeBytes } from "../../util/index.js";
 import type { StoreAccess } from "./access.js";
 import type { LocatedLine } from "./catalog.js";
 import type { LogEntry } from "./commit-log.js";
@@ -98,7 +98,7 @@ export class CommitGroup {
   #open(file: DataFile): number {
     try {
       // Fails if another process has created the file meanwhile.
-      if (file.size === 0) closeSync(openSync(file.path, "wx"));
+      if (file.size === 0) closeSync(createFile(file.path, this.#access.contents.folder.mode));
       return this.#access.contents.handles.of(file);
     } catch (error) {
       const isReplaced = error instanceof FileReplacedError || (error as NodeJS.ErrnoException).code === "EEXIST";

@@ -106,7 +106,11 @@ export class CommitLog {
   #generation = 0;
   #sizeWhenRewritten = 0;
 
-  constructor(readonly path: string) {}
+  /** @param mode the permissions of a new log */
+  constructor(
+    readonly path: string,
+    readonly mode: number,
+  ) {}
 
   /** The size of the part that was read or written by this process. */
   get size(): number {
@@ -196,7 +200,7 @@ export class CommitLog {
       yield;
     }
     const bytes = Buffer.from(parts.join(""));
-    this.#identity = identityOf(replaceFileSync(this.path, bytes, assertHeld));
+    this.#identity = identityOf(replaceFileSync(this.path, bytes, assertHeld, this.mode));
     this.#size = bytes.length;
     this.#sizeWhenRewritten = this.#size;
   }

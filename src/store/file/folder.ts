@@ -10,12 +10,20 @@
  * | `lock/` | the files of the lock |
  */
 import { createHash } from "node:crypto";
-import { lstatSync, mkdirSync, readdirSync, type Stats, statSync } from "node:fs";
+import { lstatSync, readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader, withHandle } from "./data-file.js";
+import type { DiskOptions } from "../contract/index.js";
 import { storeNotFound } from "../shared/index.js";
-import { openRegularFile, type Shape, targetOfTemporary, wrongKind } from "../../util/index.js";
+import {
+  createFolders,
+  openRegularFile,
+  PRIVATE_MODE,
+  type Shape,
+  targetOfTemporary,
+  wrongKind,
+} from "../../util/index.js";
 import { isBlobName } from "./lines.js";
 
 const EXTENSION = ".jsonl";
@@ -55,7 +63,11 @@ export const isDataFileName: Shape = (name) =>
 export const COMPRESSED = ".gz";
 
 export class Folder {
-  constructor(readonly path: string) {}
+  /** @param mode the permissions of new files */
+  constructor(
+    readonly path: string,
+    readonly mode: number = PRIVATE_MODE,
+  ) {}
 
   get commits(): string {
     return join(this.path, COMMITS);
@@ -130,6 +142,7 @@ export class Folder {
   }
 
   #blobFolders(): string[] {
+    if (!statIfPresent(this.blobs)) return [];
     return readdirSync(this.blobs)
       .filter((name) => /^[0-9a-f]{2}$/.test(name))
       .map((name) => join(this.blobs, name));
@@ -138,16 +151,17 @@ export class Folder {
   /**
    * Creates missing folders. A folder that contains something other than a store is rejected and not changed.
    *
-   * @param create whether to create a store if there is none; otherwise that fails with `STORE_NOT_FOUND`
+   * Fails with `STORE_NOT_FOUND` if there is no store and it must not be created. A read-only store is not changed at all.
    */
-  prepare(url: string, create = true): void {
+  prepare(url: string, { create = true, readOnly = false }: Pick<DiskOptions, "create" | "readOnly">): void {
     const stat = statSync(this.path, { throwIfNoEntry: false });
-    if (!create && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
+    if ((!create || readOnly) && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false })))
+      throw storeNotFound(url);
     if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, not a folder");
     if (stat && !this.#isStore()) throw notAStore(url, "the folder contains other files");
     const folders = [this.tapes, this.blobs, this.lock];
     for (const folder of folders) expectFolder(folder);
-    for (const folder of folders) mkdirSync(folder, { recursive: true });
+    if (!readOnly) for (const folder of folders) createFolders(folder, this.mode);
     for (const folder of this.#blobFolders()) expectFolder(folder);
   }
 

@@ -138,7 +138,7 @@ function loadFile(
     const endsLine = handle !== undefined && isLineEnd(handle, reconciled.size);
     const repairs = planRepairs(file, reconciled, { exists: handle !== undefined, size, endsLine }, fences);
     if (lock) {
-      applyRepairs(file, repairs, lock);
+      applyRepairs(file, repairs, lock, folder.mode);
       if (!reconciled.isUnused) syncUnlogged(file, reconciled.loggedSize);
     }
     return { file, reconciled, isRepaired: repairs.length > 0 };

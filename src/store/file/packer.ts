@@ -91,11 +91,16 @@ export class FilePacker {
     const kept: LocatedLine[] = [];
     lock.assertHeld();
     await contents.handles.using(file, (handle) =>
-      replaceFile(file.path, this.#compactedBytes(file, handle, next, removalsUntil, kept), (point) => {
-        this.#probe(point);
-        // Other processes must not read a file that was written without the lock.
-        if (point === "replace:written") lock.assertHeld();
-      }),
+      replaceFile(
+        file.path,
+        this.#compactedBytes(file, handle, next, removalsUntil, kept),
+        (point) => {
+          this.#probe(point);
+          // Other processes must not read a file that was written without the lock.
+          if (point === "replace:written") lock.assertHeld();
+        },
+        contents.folder.mode,
+      ),
     );
     const isEmpty = kept.length === 0;
     const { generation, size } = next;

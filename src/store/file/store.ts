@@ -16,6 +16,7 @@ import {
 import {
   createFailureReporter,
   busyTimeoutOf,
+  fileModeOf,
   type Commit,
   type CommitResult,
   type DiskOptions,
@@ -65,15 +66,16 @@ export async function openFileStore(
 ): Promise<Store> {
   const url = `file:${path}`;
   try {
-    const folder = new Folder(resolve(path));
-    folder.prepare(url, options.create);
+    const folder = new Folder(resolve(path), fileModeOf(options));
+    folder.prepare(url, options);
     const lock = new FolderLock(folder.lock, url, {
       timeout: busyTimeoutOf(options),
       silence: internals.silence,
+      mode: folder.mode,
       report: createFailureReporter(options),
     });
-    const access = new StoreAccess(new StoreContents(folder, url), lock);
-    if (folder.isNew) await access.exclusive(() => {});
+    const access = new StoreAccess(new StoreContents(folder, url, options.readOnly), lock);
+    if (folder.isNew && !options.readOnly) await access.exclusive(() => {});
     else await access.read(() => {});
     return new FileStore(access, options, internals);
   } catch (error) {
