@@ -127,7 +127,8 @@ function parseLease(lease: Duration = DEFAULT_LEASE): number {
 }
 
 /** How the heartbeat thread opens the same store: only by URL, only a shared one, and only if it uses the same clock. */
-function addressFor(target: OpenTarget, store: Store, { schema, now }: OpenOptions): StoreAddress | undefined {
+function addressFor(target: OpenTarget, store: Store, { schema, mode, now }: OpenOptions): StoreAddress | undefined {
   if (typeof target !== "string" || !store.capabilities.shared || now !== undefined) return undefined;
-  return { url: target, options: { connections: 1, ...(schema !== undefined && { schema }) } };
+  const shared = { ...(schema !== undefined && { schema }), ...(mode !== undefined && { mode }) };
+  return { url: target, options: { connections: 1, ...shared } };
 }

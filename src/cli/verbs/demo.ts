@@ -56,7 +56,7 @@ async function createFolder(cli: Cli): Promise<string> {
   for (let n = 1; ; n++) {
     const folder = cli.resolvePath(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
     try {
-      await mkdir(folder);
+      await mkdir(folder, { mode: 0o700 });
       return folder;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
