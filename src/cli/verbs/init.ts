@@ -40,7 +40,7 @@ export const init = defineVerb({
 /** Creates the folder in which stores are found from this folder and its subfolders. */
 async function createFolder(folder: string): Promise<void> {
   if (await stat(folder).catch(() => undefined)) return;
-  await mkdir(folder);
+  await mkdir(folder, { mode: 0o700 });
   // Stores rarely belong into a repository.
   await writeFile(join(folder, ".gitignore"), "*\n");
 }
