@@ -6,7 +6,6 @@ import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
 import { storePath } from "../store-path.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 import { version } from "../version.js";
 
@@ -44,7 +43,7 @@ export const doctor = defineVerb({
       columns: [
         { title: "CHECK", cell: ({ check }) => check },
         { title: "STATE", cell: ({ state }) => marks[state] },
-        { title: "DETAIL", cell: ({ detail, advice }) => sanitize(advice ? `${detail}. ${advice}` : detail) },
+        { title: "DETAIL", cell: ({ detail, advice }) => (advice ? `${detail}. ${advice}` : detail) },
       ],
       empty: "",
     });

@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
 import { formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -37,7 +36,7 @@ export const importVerb = defineVerb<Options>({
       () =>
         `Imported ${formatCount(result.sessions, "session")}, ${formatCount(result.conversations, "conversation")}, ${formatCount(result.checkpoints, "checkpoint")}.`,
     );
-    for (const id of result.skipped) cli.output.note(`exists already: ${sanitize(id)}`);
+    for (const id of result.skipped) cli.output.note(`exists already: ${id}`);
     return warnHoles(cli.output, "not in the bundle", result.holes);
   },
 });
