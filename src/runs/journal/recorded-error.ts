@@ -17,7 +17,7 @@ export interface RecordedError {
 
 const MAX_CAUSES = 8;
 
-const CLASSES: Readonly<Record<string, ErrorConstructor>> = Object.fromEntries(
+const CLASSES: ReadonlyMap<string, ErrorConstructor> = new Map(
   [Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((each) => [each.name, each]),
 );
 
@@ -55,7 +55,7 @@ export function reviveError(recorded: RecordedError, stack?: string): Error {
   const error =
     name === "SavepointError"
       ? new SavepointError(code as SavepointErrorCode, message, options)
-      : new (CLASSES[name] ?? Error)(message, options);
+      : new (CLASSES.get(name) ?? Error)(message, options);
   const set = (key: string, value: unknown): void =>
     void Object.defineProperty(error, key, { value, writable: true, configurable: true, enumerable: false });
   if (error.name !== name) set("name", name);
