@@ -75,7 +75,7 @@ describe("a store that is found", () => {
     expect(findStore(folder, {})).toBe(url);
   });
 
-  it("is refused by Savepoint.open(), the command line and its MCP server, which change nothing", async () => {
+  it("is refused by the command line and its MCP server", async () => {
     const { found } = settle(folder);
     chmodSync(found, 0o777);
     for (const verb of ["sessions", "mcp", "init"]) {
