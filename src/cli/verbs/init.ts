@@ -2,7 +2,6 @@ import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isSavepointError } from "../../index.js";
 import { usageError } from "../errors.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const FOLDER = ".savepoint";
@@ -30,10 +29,10 @@ export const init = defineVerb({
       return cli.open({});
     });
     await cli.output.result({ store: sp.url, created }, () =>
-      created ? `Created the store ${sanitize(sp.url)}` : `The store exists already: ${sanitize(sp.url)}`,
+      created ? `Created the store ${sp.url}` : `The store exists already: ${sp.url}`,
     );
     const call = url === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(url)})`;
-    if (created) cli.output.note(`To open it in a program: await ${sanitize(call)}`);
+    if (created) cli.output.note(`To open it in a program: await ${call}`);
   },
 });
 
