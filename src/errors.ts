@@ -43,7 +43,8 @@ export type SavepointErrorCode =
   | "TIMEOUT"
   | "UNANSWERED_TOOL_CALLS"
   | "UNAVAILABLE"
-  | "UNFINISHED_TURN";
+  | "UNFINISHED_TURN"
+  | "UNSAFE_STORE";
 
 /** Additional data of an error, for programs. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

@@ -118,7 +118,8 @@ export class Savepoint implements AsyncDisposable {
    *
    * @param target `"sqlite:./agents.db"`, `"file:./folder"`, `"postgres://…"` or `"memory:"`; or a store, a SQLite database
    *   handle or a `pg` pool that the caller opened and closes. Default: the URL in `SAVEPOINT_URL`, else the nearest
-   *   `.savepoint` folder upwards, else a new one in the working directory.
+   *   `.savepoint` folder upwards, else a new one in the working directory. A store that was found must belong to the user:
+   *   otherwise `UNSAFE_STORE`.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
     return new Savepoint(await openServices(target, options));
@@ -272,8 +273,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds any part of a
-   * text, ignoring case, without wildcards. One hit per conversation or session, the best first.
+   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds the given text
+   * anywhere in a message or title, ignoring case. Wildcards are not supported. One hit per conversation or session, the best first.
    *
    * Use this to search everything, and `sp.conversations.search()` to search only conversations.
    */

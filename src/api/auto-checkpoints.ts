@@ -31,15 +31,15 @@ export interface AutoCheckpointOptions {
    */
   readonly interval?: Duration;
   /**
-   * The maximum number of checkpoints of the kinds `automatic` and `preOperation`, enforced by every save in any process. The
-   * oldest are removed first. Pinned checkpoints do not count. Heads, checkpoints that a branch or a step starts from, and the
-   * newest `preOperation` checkpoint are never removed, so more may stay.
+   * The maximum number of checkpoints of the kinds `automatic` and `preOperation`. Every save except one of the kind `manual`
+   * enforces it, in any process. The oldest are removed first. Pinned checkpoints do not count. Heads, checkpoints that a branch
+   * or a step starts from, and the newest `preOperation` checkpoint are never removed, so more may stay.
    * @default 10
    */
   readonly max?: number;
   /**
-   * Save a checkpoint before a conversation of the agent is deleted, before its checkpoints are pruned, and before its state is
-   * first saved after a migration to a newer version. (A rewind or restore always saves one.)
+   * Save a checkpoint before a conversation of the agent is deleted, before `sp.prune({ agent })`, and before the first save that
+   * stores a migrated state of the agent. (A rewind or restore always saves one.)
    * @default true
    */
   readonly beforeOperations?: boolean;
@@ -62,7 +62,8 @@ const DEFAULTS: AutoPolicy = { interval: 300_000, max: 10, beforeOperations: tru
 
 /**
  * Automatic checkpoints. Policies are stored with their agent or session and apply to every process; the timers belong to the
- * process that called {@link start}. Without a policy there are no automatic checkpoints.
+ * process that called {@link start}. Without a policy, no checkpoint is saved at intervals or before operations; {@link start}
+ * stores the default policy if there is none.
  *
  * @example
  * await sp.autoCheckpoints.set({ agent: "support" }, { interval: "10m", max: 20 });

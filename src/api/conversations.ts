@@ -87,12 +87,13 @@ export class Conversations {
   }
 
   /**
-   * Saves a complete conversation: creates it, or replaces its messages and fields. Accepts what {@link load} returned. Writes
-   * only new messages, but replaces also those that other writers have appended since you loaded it; pass `expectedMessages` to
-   * prevent that, or use {@link append}.
+   * Saves a complete conversation: creates it, or replaces its messages and fields. Accepts what {@link load} returned.
+   * Messages that are stored already are normally not written again. Messages that other writers have appended since you loaded the
+   * conversation are removed; pass `expectedMessages` to prevent that, or use {@link append}.
    *
    * @param options.expectedMessages how many messages the stored conversation must have; any other number is a `CONFLICT`
-   * @throws `INVALID_ARGUMENT` for a page of a conversation, because the rest would be lost
+   * @throws `INVALID_ARGUMENT` if only a page of the conversation was loaded, or it was loaded without damaged messages: the others
+   *   would be lost
    */
   async save(
     conversation: WholeConversation,
@@ -102,8 +103,10 @@ export class Conversations {
     const fields = parseConversation(conversation, context);
     // Without this check, forgetting the messages would delete them all.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
-    const { first = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
-    if (first > 0 || holes.length > 0) throw incompleteConversation(conversation.id);
+    // A page of a conversation would replace all of it. The caller may have changed `messages`, but not `entries`.
+    const { entries, messageCount = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
+    const isPage = entries !== undefined && entries.length < messageCount;
+    if (isPage || holes.length > 0) throw incompleteConversation(conversation.id);
     // Copies: the caller may change its objects before they are saved.
     const messages = conversation.messages.map((message: unknown) =>
       shadowToValue(valueToShadow(message, context.registry), context.registry),
@@ -151,7 +154,10 @@ export class Conversations {
     return (await loaded) as Conversation<M> | undefined;
   }
 
-  /** The conversations without their messages, newest first. Reads page by page. */
+  /**
+   * The conversations without their messages, the last created first. If several processes create conversations, the order is
+   * approximate. Reads page by page.
+   */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
     const { agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
     const from = since === undefined ? Number.NEGATIVE_INFINITY : parseTimestamp(since, "`since`");
@@ -208,8 +214,8 @@ export class Conversations {
   }
 
   /**
-   * Searches the messages and titles of conversations. Finds any part of a text, ignoring case, without wildcards. One hit per
-   * conversation, the best first.
+   * Searches the messages and titles of conversations. Finds the given text anywhere in a message or title, ignoring case.
+   * Wildcards are not supported. One hit per conversation, the best first.
    *
    * Use this to search only conversations, and `sp.search()` to search the newest states of sessions too.
    */
@@ -262,7 +268,7 @@ function agentCheckpointNotFound(id: string): SavepointError<"CHECKPOINT_NOT_FOU
 
 function incompleteConversation(id: string): SavepointError<"INVALID_ARGUMENT"> {
   return invalidArgument(
-    `Conversation ${JSON.stringify(id)} cannot be saved from a page, or from what is left of a damaged one: the other messages would be lost. If you want that, pass the messages alone: save({ id, messages }).`,
+    `Conversation ${JSON.stringify(id)} was loaded incompletely (only a page of it, or with \`partial: true\` without its damaged messages) and cannot be saved: the other messages would be lost. To remove them, pass the messages alone: save({ id, messages }).`,
   );
 }
 

@@ -31,8 +31,8 @@ export interface OpenOptions extends StoreOptions {
   readonly newId?: () => string;
   /**
    * How long other machines wait after the last heartbeat of this process before they resume its runs. A shorter lease means
-   * faster recovery from a dead machine and more heartbeats. A dead process on the same machine is detected at once. At least
-   * 100 ms.
+   * faster recovery from a dead machine and more heartbeats. On Linux, a process that has died on the same machine and in
+   * the same pid namespace is detected at once. At least 100 ms.
    * @default "30s"
    */
   readonly lease?: Duration;
@@ -127,7 +127,8 @@ function parseLease(lease: Duration = DEFAULT_LEASE): number {
 }
 
 /** How the heartbeat thread opens the same store: only by URL, only a shared one, and only if it uses the same clock. */
-function addressFor(target: OpenTarget, store: Store, { schema, now }: OpenOptions): StoreAddress | undefined {
+function addressFor(target: OpenTarget, store: Store, { schema, mode, now }: OpenOptions): StoreAddress | undefined {
   if (typeof target !== "string" || !store.capabilities.shared || now !== undefined) return undefined;
-  return { url: target, options: { connections: 1, ...(schema !== undefined && { schema }) } };
+  const shared = { ...(schema !== undefined && { schema }), ...(mode !== undefined && { mode }) };
+  return { url: target, options: { connections: 1, ...shared } };
 }

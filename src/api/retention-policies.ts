@@ -21,7 +21,7 @@ import { type Commit, scan } from "../store/index.js";
 import { validateFields, createListing, invalidArgument, type Listing } from "../util/index.js";
 import type { Services } from "./services.js";
 
-/** A stored policy and its target: a session, an agent with its sessions, or with an empty target the whole store. */
+/** A stored policy and its target: a session, or an agent with its sessions. An empty target means the whole store. */
 export interface RetentionPolicy {
   readonly target: PruneTarget;
   /** Durations are in milliseconds. */
@@ -32,9 +32,12 @@ const TARGET_FIELDS = new Set(["session", "agent"]);
 const EXPIRED_ONLY = parseRetentionOptions({ expired: true });
 
 /**
- * Retention policies. They are stored, and every process enforces them right after each of its saves. One policy applies: to
- * a session its own, else that of its agent, else that of the store; to checkpoints of a whole agent that of the agent, else that
- * of the store. Other processes see a change within a second.
+ * Retention policies. They are stored, and every process enforces them after its saves. `keepLast` is exact. In sessions with more
+ * than 64 checkpoints, those that have become too old, or that only a calendar rule kept, may be removed some saves later.
+ *
+ * Exactly one policy applies to a session: the policy of the session if there is one, otherwise that of its agent, otherwise that of
+ * the store. For checkpoints of a whole agent it is the policy of the agent, otherwise that of the store. Other processes see a
+ * change within a second.
  *
  * @example
  * await sp.retention.set({}, { keepLast: 100, keepDaily: 30 });
@@ -49,8 +52,8 @@ export class RetentionPolicies {
   }
 
   /**
-   * Sets the policy of a session, of an agent with its sessions, or with `{}` of the whole store, and replaces an earlier one. The
-   * session or agent need not exist yet. Removes nothing before the next save or {@link apply}.
+   * Sets the policy of a session, or of an agent with its sessions; `{}` means the whole store. Replaces an earlier policy of the
+   * same target. The session or agent need not exist yet. Removes nothing before the next save or {@link apply}.
    */
   async set(target: PruneTarget, options: RetentionOptions): Promise<void> {
     const key = keyOf(target);
@@ -63,7 +66,8 @@ export class RetentionPolicies {
     const [record] = await this.#services.open().store.get([keyOf(target)]);
     if (!record) return undefined;
     if ("value" in record) return decodePolicy(record.value);
-    const advice = "Set it again or delete it; until then no checkpoints are removed.";
+    const advice =
+      "Set it again or delete it; until then, retention removes no checkpoints of the sessions that it applies to.";
     throw new SavepointError("DAMAGED", `A retention policy is damaged: ${record.unreadable}. ${advice}`);
   }
 
@@ -86,9 +90,9 @@ export class RetentionPolicies {
   }
 
   /**
-   * Enforces all policies on all sessions and agents now, including those that are no longer saved, and frees data that only the
-   * removed checkpoints needed. Reads the checkpoint rows of every session that has a policy or expired checkpoints; the result
-   * lists only those.
+   * Enforces all policies on all sessions and agents now, even if nothing is saved to them any more, and frees data that only the
+   * removed checkpoints needed. Reads the checkpoint rows of every session that a policy applies to or that has expired checkpoints.
+   * The result contains only checkpoints of these sessions.
    */
   async apply(): Promise<PruneResult> {
     const context = this.#services.open();

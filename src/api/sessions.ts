@@ -70,7 +70,10 @@ export class Sessions {
     this.#services = services;
   }
 
-  /** The sessions without their states, newest first. Reads page by page; a damaged session is reported and left out. */
+  /**
+   * The sessions without their states, the last created first. If several processes create sessions, the order is approximate. Reads
+   * page by page; a damaged session is reported and left out.
+   */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
     const matches = (info: SessionInfo): boolean =>

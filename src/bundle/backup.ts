@@ -1,9 +1,10 @@
 /** Backups: bundles of the whole store in a folder, each verified after writing, of which the newest are kept. */
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import {
+  createFolders,
   validateFields,
   type Duration,
   toFileError,
@@ -67,7 +68,7 @@ const FIELDS = new Set(["to", "keep", "onProgress"]);
 export async function backup(context: Context, options: BackupOptions): Promise<BackupResult> {
   const { to, keep, onProgress } = parseOptions(options);
   try {
-    await mkdir(to, { recursive: true });
+    createFolders(to);
     const path = join(to, backupName(context.now(), context.newId({ number: 0, seq: 0 }).slice(-8)));
     const bundle = exportBundle(context, {}, onProgress && { onProgress });
     const { holes, createdAt, sections, checkpoints, items, bytes } = await bundle.save(path);

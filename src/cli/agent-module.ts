@@ -4,7 +4,6 @@ import type { Agent } from "../index.js";
 import type { Cli } from "./cli.js";
 import { usageError } from "./errors.js";
 import { quote } from "./format.js";
-import { sanitize } from "./terminal-text.js";
 
 /** Loads all agents of the module that `--agents` names. */
 export async function loadAgents(cli: Cli, path: string | undefined): Promise<Agent[]> {
@@ -15,10 +14,10 @@ export async function loadAgents(cli: Cli, path: string | undefined): Promise<Ag
   try {
     module = (await import(pathToFileURL(cli.resolvePath(path)).href)) as Record<string, unknown>;
   } catch (error) {
-    throw usageError(`${sanitize(path)} cannot be loaded: ${(error as Error).message}`, error);
+    throw usageError(`${path} cannot be loaded: ${(error as Error).message}`, error);
   }
   const agents = new Set(Object.values(module).flat().filter(isAgent));
-  if (agents.size === 0) throw usageError(`${sanitize(path)} exports no agent. Export the result of defineAgent().`);
+  if (agents.size === 0) throw usageError(`${path} exports no agent. Export the result of defineAgent().`);
   return [...agents];
 }
 
@@ -28,7 +27,7 @@ export function selectAgent(agents: readonly Agent[], name: string | undefined):
   if (name === undefined && agents.length === 1) return only as Agent;
   const agent = agents.find((each) => each.name === name);
   if (agent) return agent;
-  const names = agents.map((each) => sanitize(each.name)).join(", ");
+  const names = agents.map((each) => each.name).join(", ");
   throw usageError(
     name === undefined
       ? `The module exports several agents. Name one of them: ${names}.`

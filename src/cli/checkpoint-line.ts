@@ -1,8 +1,7 @@
 /** A checkpoint on one line, as `savepoint log` and `savepoint watch` print it, and the colours of a status. */
 import type { AnyCheckpointInfo } from "../index.js";
 import { formatAge, shortId } from "./format.js";
-import type { Colors } from "./output.js";
-import { sanitize } from "./terminal-text.js";
+import { type Colors, joinParts, type Styled, type Text } from "./text.js";
 
 /** @param heads the branches whose head this checkpoint is */
 export function formatCheckpointLine(
@@ -10,7 +9,7 @@ export function formatCheckpointLine(
   colors: Colors,
   now: number,
   heads: readonly string[] = [],
-): string {
+): Styled {
   const { label, trigger, reason, kind } = info;
   const parts = [
     colors.yellow(shortId(info.id)),
@@ -18,19 +17,23 @@ export function formatCheckpointLine(
     colors.dim(`step ${info.step}`),
     colorStatus(info.status, colors),
     colors.dim(formatAge(info.createdAt, now)),
-    heads.length > 0 ? colors.cyan(`(${heads.map(sanitize).join(", ")})`) : "",
-    label === undefined ? "" : colors.green(`"${sanitize(label)}"`),
-    kind === "manual" ? "" : colors.dim(KINDS[kind]),
-    trigger === undefined ? "" : colors.dim(sanitize(trigger)),
-    reason === undefined ? "" : sanitize(reason),
+    heads.length > 0 ? colors.cyan(`(${heads.join(", ")})`) : "",
+    label === undefined ? "" : colors.green(`"${label}"`),
+    kind === "manual" ? "" : colors.dim(describeKind(kind)),
+    trigger === undefined ? "" : colors.dim(trigger),
+    reason === undefined ? "" : reason,
     info.pinned ? colors.magenta("pinned") : "",
   ];
-  return parts.filter((part) => part !== "").join("  ");
+  return joinParts(parts);
 }
 
-const KINDS = { automatic: "automatic", manual: "", preOperation: "before restore", recovery: "restored" };
+/** Why a checkpoint was saved. */
+function describeKind(kind: string): string {
+  if (kind === "preOperation") return "before restore";
+  return kind === "recovery" ? "restored" : kind;
+}
 
-export function colorStatus(status: string, colors: Colors): string {
+export function colorStatus(status: string, colors: Colors): Text {
   switch (status) {
     case "completed":
       return colors.green(status);

@@ -9,7 +9,7 @@ import {
 import { findClosestName } from "./did-you-mean.js";
 import { ambiguousError, notFoundError, usageError } from "./errors.js";
 import { quote, shortId } from "./format.js";
-import { sanitize } from "./terminal-text.js";
+import { suggestCommand } from "./shell.js";
 
 /** A checkpoint, and optionally a part of its state. */
 export interface NamedCheckpoint {
@@ -75,9 +75,7 @@ export async function requireSession(sp: Savepoint, id: string, branch?: string)
   const names: string[] = [];
   for await (const { name } of sp.session(id).branches()) names.push(name);
   if (names.includes(branch)) return info;
-  throw notFoundError(
-    `Session ${quote(id)} has no branch ${quote(branch)}. Its branches: ${names.map(sanitize).join(", ")}.`,
-  );
+  throw notFoundError(`Session ${quote(id)} has no branch ${quote(branch)}. Its branches: ${names.join(", ")}.`);
 }
 
 /** @throws if a session or an agent is named and does not exist */
@@ -105,23 +103,23 @@ export function checkpointName(info: AnyCheckpointInfo): string {
 
 /** A checkpoint in a sentence: its name and its short id. */
 export function describeCheckpoint(info: AnyCheckpointInfo): string {
-  return `${sanitize(checkpointName(info))} (${shortId(info.id)})`;
+  return `${checkpointName(info)} (${shortId(info.id)})`;
 }
 
 function severalMatches(name: string, found: readonly AnyCheckpointInfo[]): Error {
   const names = found.slice(0, 5).map((info) => `${checkpointName(info)} (${info.id})`);
   const more = found.length > names.length ? ` and ${found.length - names.length} more` : "";
-  return ambiguousError(
-    `${quote(name)} is ambiguous. It matches ${names.map(sanitize).join(", ")}${more}. Use one of these names.`,
-  );
+  return ambiguousError(`${quote(name)} is ambiguous. It matches ${names.join(", ")}${more}. Use one of these names.`);
 }
 
 async function suggestSession(sp: Savepoint, name: string): Promise<string> {
-  const session = name.replace(/[#@].*$|:\/.*$/s, "");
   const ids: string[] = [];
   for await (const { id } of sp.sessions.list({ limit: MAX_SUGGESTION_CANDIDATES })) ids.push(id);
-  if (ids.includes(session)) return ` "savepoint log ${sanitize(session)} --all" lists the checkpoints of the session.`;
-  const closest = findClosestName(session, ids);
+  // Ids may contain these characters too.
+  const session = ids.find((id) => name.startsWith(id) && /^(?:$|[#@]|:\/)/.test(name.slice(id.length)));
+  if (session !== undefined)
+    return ` "${suggestCommand("log", [session], "--all")}" lists the checkpoints of the session.`;
+  const closest = findClosestName(name.replace(/[#@].*$|:\/.*$/s, ""), ids);
   if (closest !== undefined) return ` Did you mean ${quote(closest)}?`;
   return ids.length > 0 ? ' "savepoint sessions" lists the sessions.' : " The store is empty.";
 }

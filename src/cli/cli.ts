@@ -51,9 +51,9 @@ export class Cli {
     const { findStore, Savepoint } = await import("../index.js");
     const { cwd, env } = this.io;
     const on = {
-      damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${sanitize(reason)}`),
+      damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${reason}`),
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
-        this.output.warn(`${sanitize(message)}: ${sanitize((error as Error).message)}`),
+        this.output.warn(`${message}: ${(error as Error).message}`),
     };
     this.#store = await Savepoint.open(resolveStoreUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
     return this.#store;
@@ -68,7 +68,7 @@ export class Cli {
     await this.#store?.close();
   }
 
-  /** Lets the verb handle an interruption itself, as a normal end. Resolves when the interruption comes. */
+  /** Lets the verb handle an interruption itself and end normally, not with an error. Resolves when the interruption comes. */
   interceptInterruption(): Promise<void> {
     return this.#interruption.intercept();
   }
@@ -109,7 +109,7 @@ export class Cli {
     }
     const { confirm, isCancel } = await import("@clack/prompts");
     const { stdin: input, stderr: output } = this.io;
-    const answer = await confirm({ message: question, initialValue: false, input, output });
+    const answer = await confirm({ message: sanitize(question), initialValue: false, input, output });
     if (isCancel(answer)) this.interrupt();
     if (answer !== true) this.output.note("Nothing was changed.");
     return answer === true;

@@ -37,6 +37,7 @@ const BY_ERROR_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
   STORE_TOO_NEW: EXIT.needsMigration,
   STORE_TOO_OLD: EXIT.needsMigration,
   UNAVAILABLE: EXIT.noStore,
+  UNSAFE_STORE: EXIT.noStore,
 };
 
 export function exitCodeForError(code: SavepointErrorCode): ExitCode {

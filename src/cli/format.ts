@@ -1,5 +1,4 @@
 /** Times, sizes, counts and names as text. */
-import { sanitize } from "./terminal-text.js";
 
 const UNITS = [
   ["y", 365 * 86_400_000],
@@ -40,9 +39,9 @@ export function formatCount(number: number, singular: string, plural = `${singul
 
 /** The end of an id, which identifies a checkpoint in lists and on the command line. */
 export function shortId(id: string): string {
-  return sanitize(id.slice(-8));
+  return id.slice(-8);
 }
 
 export function quote(name: string): string {
-  return `"${sanitize(name)}"`;
+  return `"${name}"`;
 }

@@ -2,10 +2,9 @@
 import type { BundleHole } from "../index.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
 import type { Output } from "./output.js";
-import { sanitize } from "./terminal-text.js";
 
 /** Warns about each hole. Returns the exit code of a verb that has copied everything else. */
 export function warnHoles(output: Output, what: string, holes: readonly BundleHole[]): ExitCode {
-  for (const { place, reason } of holes) output.warn(`${what}: ${sanitize(place)}: ${sanitize(reason)}`);
+  for (const { place, reason } of holes) output.warn(`${what}: ${place}: ${reason}`);
   return holes.length > 0 ? EXIT.partial : EXIT.ok;
 }

@@ -1,4 +1,7 @@
-/** Handles Ctrl-C and other signals that end the process: stops the verb at the next safe point, so that the store is closed. */
+/**
+ * Handles Ctrl-C and other signals that end the process. The command stops waiting for the verb at once and closes the store, unless
+ * the verb handles the interruption itself. Work that reports progress stops at its next report.
+ */
 import { InterruptedError } from "./errors.js";
 import { EXIT } from "./exit-codes.js";
 import type { CliIo } from "./io.js";

@@ -1,4 +1,4 @@
-/** The process as a command sees it. Nothing else in this folder uses `process` directly. */
+/** The process as a command sees it. Apart from bin.ts, nothing else in this folder uses `process` directly. */
 import type { Readable, Writable } from "node:stream";
 import type { ExitCode } from "./exit-codes.js";
 

@@ -1,6 +1,5 @@
 /** JSON pointers into states. */
 import { notFoundError } from "./errors.js";
-import { sanitize } from "./terminal-text.js";
 
 /**
  * The part of a value that a JSON pointer names.
@@ -11,7 +10,7 @@ export function resolvePointer(value: unknown, pointer: string): unknown {
   for (const token of pointer.split("/").slice(1)) {
     const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
     if (!hasKey(part, key)) {
-      throw notFoundError(`The state has nothing at ${sanitize(pointer)}.${describeKeys(part)}`);
+      throw notFoundError(`The state has nothing at ${pointer}.${describeKeys(part)}`);
     }
     part = part instanceof Map ? part.get(key) : (part as Record<string, unknown>)[key];
   }
@@ -30,5 +29,5 @@ function describeKeys(value: unknown): string {
   const keys = value instanceof Map ? [...value.keys()].map(String) : Object.keys((value as object | null) ?? {});
   if (typeof value !== "object" || keys.length === 0) return "";
   const more = keys.length > 8 ? ` and ${keys.length - 8} more` : "";
-  return ` The keys there: ${keys.slice(0, 8).map(sanitize).join(", ")}${more}.`;
+  return ` The keys there: ${keys.slice(0, 8).join(", ")}${more}.`;
 }

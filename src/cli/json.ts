@@ -10,6 +10,11 @@ export function toPrintableJson(value: unknown): Json {
   return toJson(value, { omitUndefined: true });
 }
 
+/** The lines of a JSON document with indentation. No line break of a string is among them: JSON escapes those. */
+export function formatJson(json: Json): string[] {
+  return JSON.stringify(json, undefined, 2).split("\n");
+}
+
 /** Reads a JSON file; `-` is stdin. */
 export async function readJson(io: CliIo, path: string): Promise<unknown> {
   const source = path === "-" ? "stdin" : path;

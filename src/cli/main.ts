@@ -9,10 +9,13 @@ import { toPrintableJson } from "./json.js";
 import { Output } from "./output.js";
 import { Printer } from "./printer.js";
 import { parseCommand, type ParsedCommand } from "./program.js";
-import { sanitize, sanitizeLines } from "./terminal-text.js";
+import { colored } from "./text.js";
 import { VERBS } from "./verbs/index.js";
 
-/** How long closing the store may take after Ctrl-C, in milliseconds. Every write is atomic, so nothing is lost. */
+/**
+ * How long closing the store may take after Ctrl-C, in milliseconds. After that the process is ended. Every write is atomic, so the
+ * store stays consistent.
+ */
 const CLOSE_TIMEOUT = 2000;
 
 /** Runs one command and resolves with its exit code. Everything that it opened is closed by then. */
@@ -44,12 +47,12 @@ async function run(
   try {
     const code = await interruption.race(verb.run(cli, positionals, options));
     await close();
-    for (const warning of output.drainWarnings()) output.error(JSON.stringify({ warning }));
+    for (const warning of output.drainWarnings()) output.errorJson({ warning });
     return code ?? EXIT.ok;
   } catch (error) {
     const code = reportError(error, output);
     await close();
-    // The error is the only line on stderr: warnings that closing adds are dropped.
+    // In JSON formats the error is the only line on stderr, so warnings that closing adds are dropped.
     output.drainWarnings();
     return code;
   } finally {
@@ -66,12 +69,14 @@ function reportError(error: unknown, output: Output): ExitCode {
   const { code, exitCode, details } = classifyError(error);
   const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
   if (output.format === "text") {
-    output.error(`${output.noteColors.red("error")} ${sanitize(message)}`);
-    if (code === "UNEXPECTED") output.error(sanitizeLines((error as Error).stack ?? ""));
+    output.error(colored`${output.noteColors.red("error")} ${message}`);
+    // Indented, so that no line of the message looks like a line of savepoint.
+    const stack = code === "UNEXPECTED" ? ((error as Error).stack ?? "").split("\n") : [];
+    for (const line of stack) output.error(`    ${line.trimStart()}`);
   } else {
     const warnings = output.drainWarnings();
     const report = { code, message, details, ...(warnings.length > 0 && { warnings }) };
-    output.error(JSON.stringify({ error: toPrintableJson(report) }));
+    output.errorJson({ error: toPrintableJson(report) });
   }
   return exitCode;
 }

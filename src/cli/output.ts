@@ -1,16 +1,15 @@
 /** Prints results: data on stdout in the chosen format, everything else on stderr. */
-import pc from "picocolors";
 import type { CliIo, OutputStream } from "./io.js";
 import { toPrintableJson } from "./json.js";
 import type { Printer } from "./printer.js";
 import { Table, type TableColumn } from "./table.js";
+import { type Colors, createColors, type Text, toAnsi } from "./text.js";
 
 export type Format = "text" | "json" | "jsonl";
-export type Colors = ReturnType<typeof pc.createColors>;
 
 /** How a list is printed as text. */
 export interface ListView<T> {
-  readonly columns: readonly (TableColumn & { cell(entry: T): string })[];
+  readonly columns: readonly (TableColumn & { cell(entry: T): Text })[];
   /** A note on stderr for an empty list. */
   readonly empty: string;
 }
@@ -37,8 +36,8 @@ export class Output {
     this.#printer = printer;
     this.format = options.format;
     this.#quiet = options.quiet;
-    this.colors = pc.createColors(usesColor(io.stdout, io.env, options.color));
-    this.noteColors = pc.createColors(usesColor(io.stderr, io.env, options.color));
+    this.colors = createColors(usesColor(io.stdout, io.env, options.color));
+    this.noteColors = createColors(usesColor(io.stderr, io.env, options.color));
     this.interactive = Boolean(io.stdin.isTTY && io.stderr.isTTY);
   }
 
@@ -53,8 +52,9 @@ export class Output {
     return (stdout.isTTY && stdout.columns) || Number.POSITIVE_INFINITY;
   }
 
-  async line(text: string): Promise<void> {
-    await this.#printer.print(`${text}\n`);
+  /** Prints a line on stdout. */
+  async line(text: Text): Promise<void> {
+    await this.#printer.print(`${toAnsi(text)}\n`);
   }
 
   async raw(data: string | Uint8Array): Promise<void> {
@@ -62,7 +62,7 @@ export class Output {
   }
 
   /** Prints a hint on stderr. Omitted with `--quiet` and in JSON formats. */
-  note(text: string): void {
+  note(text: Text): void {
     if (!this.#quiet && this.format === "text") this.error(text);
   }
 
@@ -73,8 +73,13 @@ export class Output {
   }
 
   /** Prints a line on stderr in every format. */
-  error(text: string): void {
-    this.#io.stderr.write(`${text}\n`);
+  error(text: Text): void {
+    this.#io.stderr.write(`${toAnsi(text)}\n`);
+  }
+
+  /** Prints a JSON document on stderr. */
+  errorJson(record: unknown): void {
+    this.#io.stderr.write(`${JSON.stringify(record)}\n`);
   }
 
   /** Removes and returns the collected warnings. */
@@ -82,15 +87,16 @@ export class Output {
     return this.#warnings.splice(0);
   }
 
-  /** Prints one result: the record as JSON, or the text. An empty text prints nothing. */
-  async result(record: unknown, toText: () => string): Promise<void> {
-    if (this.format === "text") {
-      const text = toText();
-      if (text !== "") await this.line(text);
-    } else {
-      const indent = this.format === "json" ? 2 : undefined;
-      await this.line(JSON.stringify(toPrintableJson(record), undefined, indent));
-    }
+  /** Prints one result: the record as JSON, or the text, which is one line or several. */
+  async result(record: unknown, toText: () => Text | readonly Text[]): Promise<void> {
+    if (this.format !== "text") return this.json(record, this.format === "json" ? 2 : undefined);
+    const text = toText();
+    for (const line of isLines(text) ? text : [text]) await this.line(line);
+  }
+
+  /** Prints a record as JSON, in one line unless an indentation is given. */
+  async json(record: unknown, indent?: number): Promise<void> {
+    await this.raw(`${JSON.stringify(toPrintableJson(record), undefined, indent)}\n`);
   }
 
   /** Prints a list as it is read: a table, or the entries as JSON. */
@@ -105,7 +111,7 @@ export class Output {
     };
     for await (const entry of entries) {
       if (this.closed) return;
-      const row = view.columns.map((column) => column.cell(entry));
+      const row = view.columns.map((column) => toAnsi(column.cell(entry)));
       if (!measured) await this.line(table.row(row));
       else if (measured.push(row) === MEASURED_ROWS) {
         await begin(measured);
@@ -124,7 +130,7 @@ export class Output {
       const json = JSON.stringify(toPrintableJson(record));
       await this.raw(isArray ? `${count++ === 0 ? "[\n" : ",\n"}  ${json}` : `${json}\n`);
     }
-    if (isArray) await this.line(count === 0 ? "[]" : "\n]");
+    if (isArray) await this.raw(count === 0 ? "[]\n" : "\n]\n");
   }
 }
 
@@ -132,4 +138,8 @@ export class Output {
 function usesColor(stream: OutputStream, env: CliIo["env"], option: boolean | undefined): boolean {
   if (option !== undefined) return option;
   return Boolean(stream.isTTY) && !env["NO_COLOR"] && env["TERM"] !== "dumb";
+}
+
+function isLines(text: Text | readonly Text[]): text is readonly Text[] {
+  return Array.isArray(text);
 }

@@ -1,18 +1,27 @@
 /** Prints the events and the result of a run. */
-import type { RunEvent, RunResult } from "../index.js";
+import type { LoopVerdict, RunEvent, RunResult } from "../index.js";
 import { colorStatus } from "./checkpoint-line.js";
 import type { Cli } from "./cli.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
 import { formatAge } from "./format.js";
-import { toPrintableJson } from "./json.js";
-import { sanitize } from "./terminal-text.js";
+import { formatJson, toPrintableJson } from "./json.js";
+import { suggestCommand } from "./shell.js";
+import { joinParts, type Text } from "./text.js";
+
+/** The texts for the verdicts of the loop detector; `undefined` if the verdict is not printed. */
+const LOOP_TEXTS: Readonly<Record<LoopVerdict, string | undefined>> = {
+  none: undefined,
+  warn: "warning: the model repeats itself",
+  alternative: "the model still repeats itself: the agent should ask it to try something else",
+  halt: "the model still repeats itself: the run is halted",
+};
 
 /** Returns a listener that prints run events on stderr. */
 export function printRunEvents({ output }: Cli): (event: RunEvent) => void {
   const { noteColors } = output;
   return (event) => {
     const text = describeEvent(event);
-    if (text !== undefined) output.note(noteColors.dim(`${sanitize(event.sessionId)}  ${text}`));
+    if (text !== undefined) output.note(noteColors.dim(`${event.sessionId}  ${text}`));
   };
 }
 
@@ -26,14 +35,14 @@ function describeEvent(event: RunEvent): string | undefined {
     case "effect": {
       const effect = describeEffect(event);
       if (event.phase === "start") return `${effect} started`;
-      return event.error === undefined ? `${effect} recorded` : `${effect} failed: ${sanitize(event.error)}`;
+      return event.error === undefined ? `${effect} recorded` : `${effect} failed: ${event.error}`;
     }
     case "retry":
-      return `${sanitize(event.name)} is retried in ${Math.round(event.delay)} ms: ${sanitize(event.reason)}`;
+      return `${event.name} is retried in ${Math.round(event.delay)} ms: ${event.reason}`;
     case "loop":
-      return event.verdict === "none" ? undefined : `the model repeats itself: ${event.verdict}`;
+      return LOOP_TEXTS[event.verdict];
     case "leaseLost":
-      return "lease lost: another process runs the session";
+      return "lease lost: this run stops and writes nothing more";
     case "checkpoint":
     case "delta":
     case "status":
@@ -48,7 +57,7 @@ export function describeEffect(effect: {
   readonly callId?: string | undefined;
 }): string {
   const { kind, name, callId } = effect;
-  return `${kind} ${sanitize(callId === undefined ? name : `${name} ${callId}`)}`;
+  return `${kind} ${callId === undefined ? name : `${name} ${callId}`}`;
 }
 
 /** The fields of a result for JSON output. The state is omitted; `savepoint show` prints it. */
@@ -56,26 +65,25 @@ export function toResultRecord(result: RunResult): Record<string, unknown> {
   return { ...result, state: undefined };
 }
 
-export function describeResult(cli: Cli, result: RunResult): string {
-  const { colors } = cli.output;
-  const line = `${sanitize(result.session)}  ${colorStatus(result.status, colors)}`;
+export function describeResult(cli: Cli, result: RunResult): Text[] {
+  const status = colorStatus(result.status, cli.output.colors);
+  const line = (detail = ""): Text => joinParts([result.session, status, detail]);
   switch (result.status) {
     case "completed":
-      return result.output === undefined ? line : `${line}\n${formatOutput(result.output)}`;
+      return [line(), ...(result.output === undefined ? [] : formatOutput(result.output))];
     case "waiting":
       if (result.question) {
-        const { session, question } = result;
-        return `${line}  ${sanitize(question.text)}\nTo answer: savepoint answer ${sanitize(session)}`;
+        return [line(result.question.text), `To answer: ${suggestCommand("answer", [result.session])}`];
       }
-      return result.wakeAt === undefined ? line : `${line}  wakes ${formatAge(result.wakeAt, Date.now())}`;
+      return [line(result.wakeAt === undefined ? "" : `wakes ${formatAge(result.wakeAt, Date.now())}`)];
     case "failed":
     case "halted":
-      return `${line}  ${sanitize(result.reason)}`;
+      return [line(result.reason)];
   }
 }
 
-function formatOutput(value: unknown): string {
-  return typeof value === "string" ? sanitize(value) : JSON.stringify(toPrintableJson(value), undefined, 2);
+function formatOutput(value: unknown): string[] {
+  return typeof value === "string" ? [value] : formatJson(toPrintableJson(value));
 }
 
 /** 1 if any run failed or was halted, else 0. */

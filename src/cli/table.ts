@@ -1,4 +1,5 @@
 /** Rows in aligned columns under a heading. */
+import { Styled } from "./text.js";
 import { displayWidth, padEnd, padStart, truncate } from "./terminal-text.js";
 
 export interface TableColumn {
@@ -23,7 +24,7 @@ export class Table {
   }
 
   /** Determines the widths of the columns and returns the heading. */
-  begin(rows: readonly (readonly string[])[]): string {
+  begin(rows: readonly (readonly string[])[]): Styled {
     const widths = this.#columns.map(({ title }, index) =>
       Math.max(title.length, ...rows.map((row) => displayWidth(row[index] ?? ""))),
     );
@@ -36,7 +37,8 @@ export class Table {
     return this.row(this.#columns.map(({ title }) => title));
   }
 
-  row(cells: readonly string[]): string {
+  /** @param cells as they are printed, with colours */
+  row(cells: readonly string[]): Styled {
     const last = this.#columns.length - 1;
     const formatted = this.#columns.map(({ align, flexible }, index) => {
       const width = this.#widths[index] as number;
@@ -46,6 +48,6 @@ export class Table {
       if (align === "right") return padStart(fitting, width);
       return index === last ? fitting : padEnd(fitting, width);
     });
-    return formatted.join(GAP).trimEnd();
+    return new Styled(formatted.join(GAP).trimEnd());
   }
 }

@@ -15,11 +15,6 @@ export function sanitize(text: string): string {
   });
 }
 
-/** Like {@link sanitize}, but keeps line breaks. */
-export function sanitizeLines(text: string): string {
-  return text.split("\n").map(sanitize).join("\n");
-}
-
 const SEGMENTS = new Intl.Segmenter("en", { granularity: "grapheme" });
 // East Asian characters and most emoji take two columns.
 const WIDE =

@@ -44,7 +44,9 @@ export type RunEventBody =
       readonly question: Question | undefined;
       readonly wakeAt: number | undefined;
     }
-  /** Another process has taken over the lease: this process writes nothing more. */
+  /**
+   * The run has lost its branch to another writer, usually because its lease has expired. The run writes nothing more to it.
+   */
   | { readonly type: "leaseLost" };
 
 export type RunEventType = RunEventBody["type"];

@@ -6,6 +6,7 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import type { z } from "zod";
 import { isSavepointError, SavepointError, type SavepointErrorCode } from "../index.js";
+import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 
 /** The key of the error code in `_meta`. `structuredContent` must match the output schema, also in an error. */
 export const CODE_KEY = "savepoint/code";
@@ -65,6 +66,13 @@ export function describeInvalidArguments(tool: string, issues: readonly z.core.$
   return {
     code: "INVALID_ARGUMENT",
     message: `The arguments of ${tool} are invalid. ${problems.join("; ")}. Nothing was changed. Call it again with arguments that match its schema.`,
+  };
+}
+
+export function inputTooLarge(tool: string): ToolError {
+  return {
+    code: "INVALID_ARGUMENT",
+    message: `The arguments of ${tool} are larger than ${MAX_INPUT_MEGABYTES} MB. Nothing was changed. Save a smaller state, or several parts with separate calls.`,
   };
 }
 

@@ -3,6 +3,9 @@ import { z } from "zod";
 import { applyChanges, type Change } from "../index.js";
 import { JSON_VALUE } from "./tools/arguments.js";
 
+/** How many changes one call may have. */
+const MAX_CHANGES = 10_000;
+
 export const PATCH = z
   .array(
     z.discriminatedUnion("op", [
@@ -11,7 +14,8 @@ export const PATCH = z
       z.strictObject({ op: z.literal("remove"), path: z.string() }),
     ]),
   )
-  .min(1);
+  .min(1)
+  .max(MAX_CHANGES, `At most ${MAX_CHANGES.toLocaleString("en-US")} changes per call. Send the rest with another call`);
 
 /** A {@link Change} without the previous value, which the sender need not know. */
 export type PatchOperation = z.output<typeof PATCH>[number];
@@ -21,25 +25,6 @@ export type PatchOperation = z.output<typeof PATCH>[number];
  * @throws `INVALID_ARGUMENT` if one of them does not match the state; the given state is never modified
  */
 export function applyPatch(state: unknown, patch: readonly PatchOperation[]): unknown {
-  return patch.reduce<unknown>((current, operation) => applyChanges(current, [toChange(current, operation)]), state);
-}
-
-/** Replaces `/-`, the position after the last element of an array, with an index. */
-function toChange(state: unknown, operation: PatchOperation): Change {
-  const parent = operation.path.slice(0, -2);
-  const array = operation.op === "add" && operation.path.endsWith("/-") ? valueAt(state, parent) : undefined;
-  const path = Array.isArray(array) ? `${parent}/${array.length}` : operation.path;
   // `before` is for readers of changes. It is not needed to apply them.
-  return { ...operation, path, before: undefined } as Change;
-}
-
-function valueAt(state: unknown, pointer: string): unknown {
-  let value = state;
-  for (const token of pointer.split("/").slice(1)) {
-    const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (value instanceof Map) value = value.get(key);
-    else if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-    else value = (value as Record<string, unknown>)[key];
-  }
-  return value;
+  return applyChanges(state, patch as readonly Change[]);
 }

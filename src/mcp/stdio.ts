@@ -1,10 +1,14 @@
 /** Serves over standard input and output, the transport with which most clients start a server. */
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import type { Savepoint } from "../index.js";
+import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 import { createTrackedServer, type McpOptions } from "./server.js";
 
-/** The largest message, in bytes. The SDK's default of 10 MB would end the connection for a large state. */
-const MAX_MESSAGE_BYTES = 256 * 2 ** 20;
+/**
+ * The largest message, in bytes. A larger one ends the connection, so this is above the limit of arguments, which is an
+ * error of the call. The SDK's default of 10 MB would end the connection for a large state.
+ */
+const MAX_MESSAGE_BYTES = 4 * MAX_INPUT_MEGABYTES * 1e6;
 
 /**
  * Serves one client over standard input and output. Supports the 2026 protocol and earlier versions. Resolves when the

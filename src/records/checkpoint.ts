@@ -113,7 +113,7 @@ export interface SaveOptions {
   /** @default 0 */
   readonly tasksCompleted?: number;
   readonly usage?: Usage;
-  /** Any plain data. Every listing reads it, so keep it small. */
+  /** Any plain data. Every listing reads it, so keep it small. Keys that start with `savepoint:` are reserved. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** @default false */
   readonly pinned?: boolean;

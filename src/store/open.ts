@@ -8,7 +8,7 @@ import type { Store } from "./contract/index.js";
 /** The options of all stores. Each store ignores those of the others. */
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
 
-const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user:password@host/database", "sqlite::memory:" or "memory:"`;
+const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user@host/database", "sqlite::memory:" or "memory:"`;
 
 /** What can be opened: a URL, a store, or a SQLite handle or `pg` pool of the caller, which the caller closes. */
 export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;

@@ -6,9 +6,65 @@
  * therefore also prevents its rename: exactly one of the two succeeds.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { open, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
+
+/** The permissions of files that only the user can read and write. */
+export const PRIVATE_MODE = 0o600;
+/** The folder in which stores are found from its parent and all folders below that. */
+const SAVEPOINT_FOLDER = ".savepoint";
+
+/** Creates a file that does not exist yet, with these permissions whatever the umask is, and opens it for writing. */
+export function createFile(path: string, mode: number): number {
+  const file = openSync(path, "wx", mode);
+  // File systems without permissions lack none.
+  if (lacksPermissions(fstatSync(file), mode)) fchmodSync(file, mode);
+  return file;
+}
+
+/**
+ * Creates a folder and those above it that are missing. Git ignores a new folder `.savepoint`: stores rarely belong into a
+ * repository.
+ *
+ * @param fileMode the permissions of files in it; the folder can be entered wherever they can be read
+ * @returns whether the folder did not exist
+ */
+export function createFolders(path: string, fileMode: number = PRIVATE_MODE): boolean {
+  const mode = fileMode | ((fileMode & 0o444) >> 2);
+  const first = mkdirSync(path, { recursive: true, mode });
+  if (first === undefined) return false;
+  for (let at = resolve(path); at.length >= resolve(first).length; at = dirname(at)) {
+    if (lacksPermissions(statSync(at), mode)) chmodSync(at, mode);
+    if (basename(at) === SAVEPOINT_FOLDER) writeFileSync(join(at, ".gitignore"), "*\n", { mode: fileMode, flag: "wx" });
+  }
+  return true;
+}
+
+function lacksPermissions(stats: Stats, mode: number): boolean {
+  return (stats.mode & mode) !== mode;
+}
+
+/** The permissions of the file that takes the place of another one: the same, or these if there is none. */
+function modeOfReplacement(path: string, mode: number): number {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  return stats?.isFile() ? stats.mode & 0o777 : mode;
+}
 
 /** The suffix of the name of a temporary file. */
 const TEMPORARY = /(\.[0-9a-f]{12})?\.tmp$/;
@@ -19,20 +75,25 @@ export function targetOfTemporary(name: string): string | undefined {
 }
 
 /**
- * Replaces a file atomically and durably. The temporary file is removed if it fails.
+ * Replaces a file atomically and durably. The temporary file is removed if it fails. The new file has the permissions of the
+ * old one.
  *
  * @param probe called with `replace:written` synchronously before the rename, and with `replace:renamed` after it; an
  *   error thrown at `replace:written` prevents the rename
+ * @param mode the permissions if there is no old file
  */
 export async function replaceFile(
   path: string,
   parts: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   probe: (point: "replace:written" | "replace:renamed") => void = () => {},
+  mode: number = PRIVATE_MODE,
 ): Promise<void> {
   const temporary = temporaryOf(path);
   try {
-    const file = await open(temporary, "wx");
+    const permissions = modeOfReplacement(path, mode);
+    const file = await open(temporary, "wx", permissions);
     try {
+      if (lacksPermissions(await file.stat(), permissions)) await file.chmod(permissions);
       for await (const part of parts) await file.writeFile(part);
       await file.sync();
     } finally {
@@ -50,15 +111,15 @@ export async function replaceFile(
 }
 
 /**
- * Replaces a small file atomically and durably, synchronously.
+ * Replaces a small file atomically and durably, synchronously. The new file has the permissions of the old one.
  *
  * @param check called directly before the rename; an error that it throws prevents the rename
  * @returns the status of the new file; another process may have replaced it since
  */
-export function replaceFileSync(path: string, bytes: Buffer, check: () => void): Stats {
+export function replaceFileSync(path: string, bytes: Buffer, check: () => void, mode: number = PRIVATE_MODE): Stats {
   const temporary = temporaryOf(path);
   try {
-    const file = openSync(temporary, "wx");
+    const file = createFile(temporary, modeOfReplacement(path, mode));
     let stats: Stats;
     try {
       writeBytes(file, bytes);

@@ -20,6 +20,9 @@ export { Mutex } from "./mutex.js";
 export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
+  createFile,
+  createFolders,
+  PRIVATE_MODE,
   replaceFile,
   replaceFileSync,
   syncFolder,
@@ -27,6 +30,7 @@ export {
   targetOfTemporary,
   writeBytes,
 } from "./file-writing.js";
+export { openRegularFile, readRegularFile, wrongKind } from "./regular-files.js";
 export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";

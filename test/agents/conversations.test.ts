@@ -307,6 +307,21 @@ describe.each(STORES)("conversations on $name", (kind) => {
       }
       expect(pages).toEqual(all);
     });
+
+    it("that is only a page cannot be saved, because the other messages would be lost", async () => {
+      const { conversations } = await data.open();
+      await conversations.create({ id: "c", messages: numbered(10) });
+      for (const options of [{ limit: 3 }, { before: 4 }, { limit: 3, before: 2 }, { limit: 0 }]) {
+        const page = await conversations.load("c", options);
+        if (!page) throw new Error("The conversation is missing.");
+        await expect(conversations.save(page)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+        expect((await conversations.load("c"))?.messages).toEqual(numbered(10));
+      }
+      const whole = await conversations.load("c");
+      if (!whole) throw new Error("The conversation is missing.");
+      await conversations.save({ ...whole, messages: whole.messages.slice(0, 2) });
+      expect((await conversations.load("c"))?.messages).toEqual(numbered(2));
+    });
   });
 
   it.each([

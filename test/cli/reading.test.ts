@@ -489,7 +489,7 @@ describe.concurrent("search, agents and conversations", () => {
       messages: [{ role: "assistant" }],
     });
     expect(await place().text(["conversations", "c1"])).toMatch(
-      /^About the refund\nc1 {2}support {2}2 messages {2}#vip\n\n0 {2}user {2}\S+ \S+Z\nI want a refund\n\n1 {2}assistant .*\nHere it is\n$/,
+      /^About the refund\nc1 {2}support {2}2 messages {2}#vip\n\n0 {2}user {2}\S+ \S+Z\n {4}I want a refund\n\n1 {2}assistant .*\n {4}Here it is\n$/,
     );
     expect((await place().on(["conversations", "c9"])).code).toBe(4);
   });

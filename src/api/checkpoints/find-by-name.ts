@@ -1,4 +1,4 @@
-/** Finding checkpoints by the names that people write: an id or its end, or a place in a session. */
+/** Finding checkpoints by the names that people write: an id or its last eight characters, or a place in a session. */
 import { isSavepointError } from "../../errors.js";
 import { agentOfHistoryId, ALL_SESSION_NUMBERS, type CheckpointRow, MAIN } from "../../records/index.js";
 import type { Context } from "../../context.js";
@@ -11,7 +11,8 @@ const SHORT_ID_LENGTH = 8;
 
 /**
  * All checkpoints that the name can mean, usually one. Tries an id or `session#seq` first, then the head of a session or of
- * `session@branch`, and last the ends of all ids, which reads every checkpoint row of the store.
+ * `session@branch`. A name of eight characters is finally compared with the ends of all ids; this reads every checkpoint row of the
+ * store.
  */
 export async function findByName(context: Context, name: string): Promise<AnyCheckpointInfo[]> {
   const found = await findCheckpoint(context, name);
@@ -41,14 +42,14 @@ async function findByIdEnd(context: Context, end: string): Promise<AnyCheckpoint
         if (row.id.endsWith(end)) found.push(await loadAnyInfo(reader, number, row));
       }
     } catch (error) {
-      // A damaged session is reported by its event; the others are still searched.
+      // The reader has already emitted `damage` for this session; the other sessions are still searched.
       if (!isSavepointError(error, "DAMAGED")) throw error;
     }
   }
   return found;
 }
 
-/** All rows of a session, then the heads of branches that have no row of their own. */
+/** All rows of a session, then those heads of its branches that have no row. For the history of an agent, only the rows. */
 async function* walkRows(reader: SessionReader): AsyncGenerator<[number, CheckpointRow]> {
   const session = await reader.session();
   if (!session) return;

@@ -2,8 +2,7 @@ import type { SavedAgent, SavedAgentInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { notFoundError } from "../errors.js";
 import { formatAge, quote } from "../format.js";
-import { toPrintableJson } from "../json.js";
-import { sanitize, sanitizeLines } from "../terminal-text.js";
+import { formatJson, toPrintableJson } from "../json.js";
 import { defineVerb } from "../verb.js";
 
 export const agents = defineVerb<{ readonly limit?: number }>({
@@ -30,9 +29,9 @@ export const agents = defineVerb<{ readonly limit?: number }>({
     const now = Date.now();
     await output.list<SavedAgentInfo>(sp.agents.list(options), {
       columns: [
-        { title: "AGENT", cell: ({ id: agent }) => sanitize(agent) },
-        { title: "NAME", cell: ({ name }) => sanitize(name) },
-        { title: "TYPE", cell: ({ type = "" }) => sanitize(type) },
+        { title: "AGENT", cell: ({ id: agent }) => agent },
+        { title: "NAME", cell: ({ name }) => name },
+        { title: "TYPE", cell: ({ type = "" }) => type },
         { title: "VERSION", align: "right", cell: ({ version }) => String(version) },
         { title: "CHANGED", cell: ({ modifiedAt }) => formatAge(modifiedAt, now) },
       ],
@@ -41,17 +40,18 @@ export const agents = defineVerb<{ readonly limit?: number }>({
   },
 });
 
-function describeAgent(agent: SavedAgent): string {
+function describeAgent(agent: SavedAgent): string[] {
   const { id, name, type, version, systemPrompt, capabilities, config, activeConversations, state } = agent;
-  const lines = [
-    `agent         ${sanitize(id)}`,
-    `name          ${sanitize(name)}`,
-    ...(type === undefined ? [] : [`type          ${sanitize(type)}`]),
+  return [
+    `agent         ${id}`,
+    `name          ${name}`,
+    ...(type === undefined ? [] : [`type          ${type}`]),
     `version       ${version}`,
-    ...(capabilities.length === 0 ? [] : [`capabilities  ${capabilities.map(sanitize).join(", ")}`]),
+    ...(capabilities.length === 0 ? [] : [`capabilities  ${capabilities.join(", ")}`]),
     `conversations ${activeConversations.length} active`,
-    ...(Object.keys(config).length === 0 ? [] : [`config        ${sanitize(JSON.stringify(toPrintableJson(config)))}`]),
-    ...(systemPrompt === undefined ? [] : [`prompt        ${sanitize(systemPrompt)}`]),
+    ...(Object.keys(config).length === 0 ? [] : [`config        ${JSON.stringify(toPrintableJson(config))}`]),
+    ...(systemPrompt === undefined ? [] : [`prompt        ${systemPrompt}`]),
+    "",
+    ...formatJson(toPrintableJson(state)),
   ];
-  return `${lines.join("\n")}\n\n${sanitizeLines(JSON.stringify(toPrintableJson(state), undefined, 2))}`;
 }

@@ -48,9 +48,7 @@ export const answer = defineVerb<Options>({
     const question = questions.find((each) => questionId === undefined || each.id === questionId);
     const answered = answerFrom(options);
     if (options.happened !== undefined && question?.kind === "ask") {
-      throw usageError(
-        `The question is not about a tool: ${sanitize(question.text)} Answer it with --value or --text.`,
-      );
+      throw usageError(`The question is not about a tool: ${question.text} Answer it with --value or --text.`);
     }
     if (!answered && !question) {
       if (questions.length > 0) throw usageError(`Session ${quote(id)} has no question ${quote(questionId ?? "")}.`);
@@ -63,7 +61,7 @@ export const answer = defineVerb<Options>({
     });
     await cli.output.result(
       { session: id, question: question?.id, value },
-      () => `Answered. The next run of ${sanitize(id)} continues with it.`,
+      () => `Answered. The next run of ${id} continues with it.`,
     );
     cli.output.note("To resume, run your program again, or: savepoint recover --agents <your module>");
   },
@@ -91,7 +89,7 @@ function answerFrom({ value, text, happened, result }: Options): { value: unknow
 async function prompt(cli: Cli, question: Question): Promise<unknown> {
   if (!cli.output.interactive) {
     throw usageError(
-      `The session asks: ${sanitize(question.text)} There is no terminal to answer on: pass --value, --text or --happened.`,
+      `The session asks: ${question.text} There is no terminal to answer on: pass --value, --text or --happened.`,
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
@@ -104,7 +102,7 @@ async function prompt(cli: Cli, question: Question): Promise<unknown> {
     const { call, startedAt } = question;
     if (call) {
       const started = startedAt === undefined ? "" : `, started ${formatTime(startedAt)}`;
-      cli.output.note(`${sanitize(call.name)}(${sanitize(JSON.stringify(toPrintableJson(call.arguments)))})${started}`);
+      cli.output.note(`${call.name}(${JSON.stringify(toPrintableJson(call.arguments))})${started}`);
     }
     const happened = unlessCancelled(
       await select({
@@ -128,7 +126,7 @@ async function prompt(cli: Cli, question: Question): Promise<unknown> {
     );
     return result === "" ? { happened } : { happened, result: parseTyped(result) };
   }
-  if (question.data !== undefined) cli.output.note(sanitize(JSON.stringify(toPrintableJson(question.data))));
+  if (question.data !== undefined) cli.output.note(JSON.stringify(toPrintableJson(question.data)));
   return parseTyped(unlessCancelled(await text({ message: sanitize(question.text), input, output, defaultValue: "" })));
 }
 

@@ -3,7 +3,6 @@ import { parseCount } from "../arguments.js";
 import { usageError } from "../errors.js";
 import { formatBytes, formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -38,9 +37,9 @@ export const backup = defineVerb<Options>({
     await cli.output.result(
       printed,
       () =>
-        `${sanitize(printed.path)}  ${formatCount(printed.checkpoints, "checkpoint")}, ${formatBytes(printed.bytes)}, verified`,
+        `${printed.path}  ${formatCount(printed.checkpoints, "checkpoint")}, ${formatBytes(printed.bytes)}, verified`,
     );
-    for (const path of printed.removed) cli.output.note(`removed ${sanitize(path)}`);
+    for (const path of printed.removed) cli.output.note(`removed ${path}`);
     return warnHoles(cli.output, "not in the backup", printed.holes);
   },
 });

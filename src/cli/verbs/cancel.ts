@@ -1,5 +1,4 @@
 import { requireSession } from "../checkpoint-lookup.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -23,7 +22,7 @@ export const cancel = defineVerb<Options>({
     await requireSession(sp, id);
     const cancelled = await sp.cancel(id, reason, options);
     await cli.output.result({ session: id, cancelled }, () =>
-      cancelled ? `Requested ${sanitize(id)} to stop.` : `${sanitize(id)} is not running: nothing to stop.`,
+      cancelled ? `Requested ${id} to stop.` : `${id} is not running: nothing to stop.`,
     );
   },
 });

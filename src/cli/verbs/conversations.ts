@@ -2,8 +2,7 @@ import type { Conversation, ConversationInfo, ConversationListOptions } from "..
 import { parseCount, parseTime } from "../arguments.js";
 import { notFoundError } from "../errors.js";
 import { formatAge, formatCount, formatTime, quote } from "../format.js";
-import type { Colors } from "../output.js";
-import { sanitize, sanitizeLines } from "../terminal-text.js";
+import { colored, type Colors, joinParts, type Text } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 export const conversations = defineVerb<ConversationListOptions>({
@@ -42,11 +41,11 @@ export const conversations = defineVerb<ConversationListOptions>({
     const now = Date.now();
     await output.list<ConversationInfo>(sp.conversations.list(options), {
       columns: [
-        { title: "CONVERSATION", cell: (info) => sanitize(info.id) },
-        { title: "AGENT", cell: ({ agent = "" }) => sanitize(agent) },
+        { title: "CONVERSATION", cell: (info) => info.id },
+        { title: "AGENT", cell: ({ agent = "" }) => agent },
         { title: "MESSAGES", align: "right", cell: ({ messageCount }) => String(messageCount) },
         { title: "LAST", cell: ({ lastMessageAt }) => formatAge(lastMessageAt, now) },
-        { title: "TITLE", flexible: true, cell: (info) => sanitize(describeTitle(info)) },
+        { title: "TITLE", flexible: true, cell: (info) => describeTitle(info) },
       ],
       empty: "No conversations.",
     });
@@ -57,19 +56,15 @@ function describeTitle({ title = "", archived, tags }: ConversationInfo): string
   return [title, archived ? "(archived)" : "", ...tags.map((tag) => `#${tag}`)].filter(Boolean).join(" ");
 }
 
-function describeConversation(conversation: Conversation<unknown>, colors: Colors): string {
-  const { id, title, agent, tags, archived, messageCount, entries, first } = conversation;
-  const facts = [
-    sanitize(id),
-    agent === undefined ? "" : sanitize(agent),
-    formatCount(messageCount, "message"),
-    archived ? "archived" : "",
-    ...tags.map((tag) => `#${sanitize(tag)}`),
-  ];
-  const heading = `${colors.bold(sanitize(title ?? id))}\n${colors.dim(facts.filter(Boolean).join("  "))}`;
-  const messages = entries.map(
-    ({ role, timestamp, text }, index) =>
-      `${colors.cyan(`${first + index}  ${role ?? "message"}`)}  ${colors.dim(formatTime(timestamp))}\n${sanitizeLines(text)}`,
-  );
-  return [heading, ...messages].join("\n\n");
+function describeConversation(conversation: Conversation<unknown>, colors: Colors): Text[] {
+  const { id, title, agent = "", tags, archived, messageCount, entries, first } = conversation;
+  const count = formatCount(messageCount, "message");
+  const facts = [id, agent, count, archived ? "archived" : "", ...tags.map((tag) => `#${tag}`)];
+  const messages = entries.flatMap(({ role, timestamp, text }, index) => [
+    "",
+    colored`${colors.cyan(`${first + index}  ${role ?? "message"}`)}  ${colors.dim(formatTime(timestamp))}`,
+    // Indented, so that no line of a message looks like the heading of another message.
+    ...text.split("\n").map((line) => `    ${line}`.trimEnd()),
+  ]);
+  return [colors.bold(title ?? id), colors.dim(joinParts(facts)), ...messages];
 }

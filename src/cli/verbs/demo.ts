@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { parseCount } from "../arguments.js";
 import type { Cli } from "../cli.js";
 import { EXIT } from "../exit-codes.js";
-import { sanitize } from "../terminal-text.js";
+import { quoteForShell } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -45,8 +45,9 @@ export const demo = defineVerb<Options>({
     const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
     const store = `sqlite:${relative(io.cwd, join(folder, "demo.db"))}`;
     const ok = code === 0;
-    await output.result({ ok, folder, store, session: "orders" }, () => "");
-    output.note(`\nTo inspect its store: npx savepoint log orders --graph --store ${sanitize(store)}`);
+    await output.result({ ok, folder, store, session: "orders" }, () => []);
+    output.note("");
+    output.note(`To inspect its store: npx savepoint log orders --graph --store ${quoteForShell(store)}`);
     return ok ? EXIT.ok : EXIT.failed;
   },
 });
@@ -56,7 +57,7 @@ async function createFolder(cli: Cli): Promise<string> {
   for (let n = 1; ; n++) {
     const folder = cli.resolvePath(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
     try {
-      await mkdir(folder);
+      await mkdir(folder, { mode: 0o700 });
       return folder;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;

@@ -5,7 +5,7 @@ import { CliError, usageError } from "../errors.js";
 import { EXIT } from "../exit-codes.js";
 import { formatCount, quote } from "../format.js";
 import { resolvePointer } from "../json-pointer.js";
-import type { Colors } from "../output.js";
+import { type Colors, colored, type Text } from "../text.js";
 import { sanitize, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -50,7 +50,7 @@ export const diff = defineVerb<Options>({
     const changes = allChanges.flatMap((change) => restrictChange(change, pointers[0] ?? ""));
     if (output.format === "text") {
       if (changes.length === 0) output.note("No differences.");
-      const lines = stat
+      const lines: readonly Text[] = stat
         ? formatStats(changes)
         : changes.flatMap((change) => formatChange(change, output.colors, output.columns));
       for (const line of lines) await output.line(line);
@@ -100,16 +100,20 @@ function toRecord(change: Change): object {
   };
 }
 
-function formatChange(change: Change, colors: Colors, columns: number): string[] {
+function formatChange(change: Change, colors: Colors, columns: number): Text[] {
   const format = (value: unknown): string => truncate(sanitize(JSON.stringify(toJson(value))), columns - 4);
-  const path = colors.bold(sanitize(change.path || WHOLE_STATE));
+  const path = colors.bold(change.path || WHOLE_STATE);
   switch (change.op) {
     case "add":
-      return [path, `  ${colors.green(`+ ${format(change.value)}`)}`];
+      return [path, colored`  ${colors.green(`+ ${format(change.value)}`)}`];
     case "remove":
-      return [path, `  ${colors.red(`- ${format(change.before)}`)}`];
+      return [path, colored`  ${colors.red(`- ${format(change.before)}`)}`];
     case "replace":
-      return [path, `  ${colors.red(`- ${format(change.before)}`)}`, `  ${colors.green(`+ ${format(change.value)}`)}`];
+      return [
+        path,
+        colored`  ${colors.red(`- ${format(change.before)}`)}`,
+        colored`  ${colors.green(`+ ${format(change.value)}`)}`,
+      ];
   }
 }
 
@@ -139,7 +143,7 @@ function formatStats(changes: readonly Change[]): string[] {
   const width = Math.max(...counts.map(({ path }) => (path || WHOLE_STATE).length));
   const lines = counts.map(
     ({ path, added, removed, replaced }) =>
-      `${sanitize(path || WHOLE_STATE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
+      `${(path || WHOLE_STATE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
   );
   return changes.length === 0 ? [] : [...lines, formatCount(changes.length, "change")];
 }

@@ -1,12 +1,12 @@
-import { statfs } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
 import { arch, platform } from "node:os";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
+import { quoteForShell } from "../shell.js";
 import { storePath } from "../store-path.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 import { version } from "../version.js";
 
@@ -44,7 +44,7 @@ export const doctor = defineVerb({
       columns: [
         { title: "CHECK", cell: ({ check }) => check },
         { title: "STATE", cell: ({ state }) => marks[state] },
-        { title: "DETAIL", cell: ({ detail, advice }) => sanitize(advice ? `${detail}. ${advice}` : detail) },
+        { title: "DETAIL", cell: ({ detail, advice }) => (advice ? `${detail}. ${advice}` : detail) },
       ],
       empty: "",
     });
@@ -57,6 +57,7 @@ export const doctor = defineVerb({
 async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): AsyncGenerator<Finding> {
   yield ok("savepoint", `${version()} on Node ${cli.io.node.version}, ${platform()} ${arch()}`);
   yield await checkSqlite();
+  yield* checkConnection(cli);
   let sp: Savepoint;
   try {
     sp = await cli.open();
@@ -71,6 +72,7 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
   const counts = `${formatCount(stats.sessions, "session")}, ${formatCount(stats.checkpoints, "checkpoint")}`;
   yield ok("store", `${sp.url}, ${counts}, ${formatBytes(stats.bytes)}`);
   yield* checkDisk(sp.url);
+  yield* checkAccess(sp.url);
   yield checkShutdown(sp);
   yield* checkSessions(sp);
   const report = await sp.verify({ sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)) });
@@ -110,6 +112,65 @@ async function* checkDisk(url: string): AsyncGenerator<Finding> {
   const detail = `${formatBytes(free)} free`;
   if (free >= MIN_FREE_SPACE) yield ok("disk", detail);
   else yield { check: "disk", state: "problem", detail, advice: "Free some space: saves will fail" };
+}
+
+/** Reports files of the store that other users can read or write, and a store that git would add to a repository. */
+async function* checkAccess(url: string): AsyncGenerator<Finding> {
+  const path = storePath(url);
+  // Windows has no modes.
+  if (path === undefined || platform() === "win32") return;
+  const folder = dirname(path);
+  const isDefault = basename(folder) === ".savepoint";
+  const isPrivate = isDefault && (await modeOf(folder)) === 0;
+  const own = await modeOf(path);
+  const loose: string[] = [];
+  let modes = 0;
+  for (const each of isPrivate ? [] : [path, `${path}-wal`, `${path}-shm`, ...(isDefault ? [folder] : [])]) {
+    const mode = await modeOf(each);
+    // SQLite creates the other files with the mode of the first, and removes them when the store is closed.
+    if (mode === 0 || (each.startsWith(`${path}-`) && mode === own)) continue;
+    loose.push(each);
+    modes |= mode;
+  }
+  if (loose.length === 0) yield ok("access", "only you can read the store");
+  else {
+    const action = modes & 0o022 ? "write" : "read";
+    const options = url.startsWith("file:") ? ["-R", "go-rwx"] : ["go-rwx"];
+    yield {
+      check: "access",
+      state: modes & 0o002 ? "problem" : "note",
+      detail: `other users can ${action} ${loose.join(", ")}`,
+      advice: `Run: ${["chmod", ...options, ...loose].map(quoteForShell).join(" ")}`,
+    };
+  }
+  const ignore = join(folder, ".gitignore");
+  if (!isDefault || (await stat(ignore).catch(() => undefined))) return;
+  const advice = `Run: echo '*' > ${quoteForShell(ignore)}`;
+  yield { check: "git", state: "note", detail: `git would add the store: there is no ${ignore}`, advice };
+}
+
+/** What the group and other users may do with a file: nothing, if there is no such file. */
+async function modeOf(path: string): Promise<number> {
+  const stats = await stat(path).catch(() => undefined);
+  return (stats?.mode ?? 0) & 0o077;
+}
+
+/** Reports a URL of PostgreSQL that exposes its data or its password to others. */
+function* checkConnection({ storeUrl, io: { env } }: Cli): Generator<Finding> {
+  const url = storeUrl ?? env["SAVEPOINT_URL"] ?? "";
+  if (!/^postgres(ql)?:/i.test(url) || !URL.canParse(url)) return;
+  const { hostname, password, searchParams } = new URL(url);
+  const host = decodeURIComponent(searchParams.get("host") ?? hostname);
+  const isLocal = /^(|localhost|127\..*|\[?::1\]?|\/.*)$/.test(host);
+  const mode = searchParams.get("sslmode") ?? env["PGSSLMODE"] ?? "";
+  if (!isLocal && !["require", "verify-ca", "verify-full"].includes(mode)) {
+    const detail = `the connection to ${host} is not encrypted, or not always`;
+    yield { check: "tls", state: "problem", detail, advice: "Add sslmode=verify-full to the URL" };
+  }
+  if (storeUrl !== undefined && (password !== "" || searchParams.has("password"))) {
+    const detail = "--store contains a password, and other users can list the arguments of a process";
+    yield { check: "password", state: "problem", detail, advice: "Use SAVEPOINT_URL, PGPASSWORD or ~/.pgpass" };
+  }
 }
 
 function checkShutdown({ lastShutdown }: Savepoint): Finding {

@@ -2,7 +2,6 @@ import { InvalidArgumentError } from "commander";
 import type { EnqueueOptions } from "../../index.js";
 import { parseCount, parseJson } from "../arguments.js";
 import { usageError } from "../errors.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const enqueue = defineVerb<Partial<EnqueueOptions>>({
@@ -32,9 +31,7 @@ export const enqueue = defineVerb<Partial<EnqueueOptions>>({
     const sp = await cli.open({});
     const enqueued = await sp.enqueue(agent, { ...options, session, input });
     await cli.output.result({ session, agent, enqueued }, () =>
-      enqueued
-        ? `${sanitize(session)} is queued for ${sanitize(agent)}.`
-        : `${sanitize(session)} exists already. Nothing was changed.`,
+      enqueued ? `${session} is queued for ${agent}.` : `${session} exists already. Nothing was changed.`,
     );
   },
 });

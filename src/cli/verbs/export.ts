@@ -4,7 +4,6 @@ import { usageError } from "../errors.js";
 import { formatBytes, formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
 import { isStoreFile } from "../store-path.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -38,7 +37,7 @@ export const exportVerb = defineVerb<Options>({
     }
     const sp = await cli.open();
     if (out !== undefined && isStoreFile(sp.url, cli.resolvePath(out))) {
-      throw usageError(`${sanitize(out)} belongs to the store. Write to another file.`);
+      throw usageError(`${out} belongs to the store. Write to another file.`);
     }
     await requireScope(sp, scope);
     const target: ExportTarget =
@@ -52,7 +51,7 @@ export const exportVerb = defineVerb<Options>({
       return out === undefined ? bundle.pipe((chunk) => cli.output.raw(chunk)) : bundle.save(cli.resolvePath(out));
     });
     if (out !== undefined) {
-      const text = `${sanitize(out)}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
+      const text = `${out}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
       await cli.output.result({ path: out, ...summary }, () => text);
     }
     return warnHoles(cli.output, "not in the bundle", summary.holes);

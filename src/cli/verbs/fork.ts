@@ -2,7 +2,7 @@ import { fromJson } from "../../index.js";
 import { findSessionCheckpoint } from "../checkpoint-lookup.js";
 import { usageError } from "../errors.js";
 import { readJson } from "../json.js";
-import { sanitize } from "../terminal-text.js";
+import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -41,9 +41,9 @@ export const fork = defineVerb<Options>({
     const head = await forked.head();
     await cli.output.result(
       { session: info.sessionId, branch: forked.branch, from: info.id, head },
-      () => `Branch ${sanitize(forked.branch)} starts at ${sanitize(info.sessionId)}#${head?.seq ?? info.seq}.`,
+      () => `Branch ${forked.branch} starts at ${info.sessionId}#${head?.seq ?? info.seq}.`,
     );
-    cli.output.note(`To inspect it: savepoint log ${sanitize(info.sessionId)} --graph`);
+    cli.output.note(`To inspect it: ${suggestCommand("log", [info.sessionId], "--graph")}`);
   },
 });
 

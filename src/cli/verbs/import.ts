@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
 import { formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -47,7 +46,7 @@ export const importVerb = defineVerb<Options>({
       const runs = formatCount(result.halted.length, "session");
       cli.output.note(`${runs} with unfinished runs: halted until you run them, or import with --live-runs`);
     }
-    for (const id of result.skipped) cli.output.note(`exists already: ${sanitize(id)}`);
+    for (const id of result.skipped) cli.output.note(`exists already: ${id}`);
     return warnHoles(cli.output, "not in the bundle", result.holes);
   },
 });

@@ -2,7 +2,6 @@ import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isSavepointError } from "../../index.js";
 import { usageError } from "../errors.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const FOLDER = ".savepoint";
@@ -30,17 +29,17 @@ export const init = defineVerb({
       return cli.open({});
     });
     await cli.output.result({ store: sp.url, created }, () =>
-      created ? `Created the store ${sanitize(sp.url)}` : `The store exists already: ${sanitize(sp.url)}`,
+      created ? `Created the store ${sp.url}` : `The store exists already: ${sp.url}`,
     );
     const call = url === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(url)})`;
-    if (created) cli.output.note(`To open it in a program: await ${sanitize(call)}`);
+    if (created) cli.output.note(`To open it in a program: await ${call}`);
   },
 });
 
 /** Creates the folder in which stores are found from this folder and its subfolders. */
 async function createFolder(folder: string): Promise<void> {
   if (await stat(folder).catch(() => undefined)) return;
-  await mkdir(folder);
+  await mkdir(folder, { mode: 0o700 });
   // Stores rarely belong into a repository.
-  await writeFile(join(folder, ".gitignore"), "*\n");
+  await writeFile(join(folder, ".gitignore"), "*\n", { mode: 0o600, flag: "wx" });
 }

@@ -2,7 +2,7 @@ import type { JournalEntry } from "../../index.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import { formatAge, formatCount } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { sanitize } from "../terminal-text.js";
+import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 export const journal = defineVerb<{ readonly branch?: string }>({
@@ -33,16 +33,16 @@ export const journal = defineVerb<{ readonly branch?: string }>({
       columns: [
         { title: "#", align: "right", cell: ({ index }) => String(index) },
         { title: "EFFECT", cell: ({ kind }) => kind },
-        { title: "NAME", cell: ({ name, callId }) => sanitize(callId === undefined ? name : `${name} ${callId}`) },
+        { title: "NAME", cell: ({ name, callId }) => (callId === undefined ? name : `${name} ${callId}`) },
         { title: "OUTCOME", cell: ({ outcome }) => (BAD_OUTCOMES.has(outcome) ? colors.red(outcome) : outcome) },
         { title: "STARTED", cell: ({ startedAt }) => formatAge(startedAt, now) },
-        { title: "RESULT", flexible: true, cell: (entry) => sanitize(describeResult(entry, now)) },
+        { title: "RESULT", flexible: true, cell: (entry) => describeResult(entry, now) },
       ],
       empty: "No effects since the last completed step.",
     });
     if (unknown > 0) {
       output.note(
-        `${formatCount(unknown, "effect was", "effects were")} interrupted with an unknown outcome. "savepoint recover" resumes the session: the policy of each effect decides whether it is executed again or becomes a question for "savepoint answer ${sanitize(id)}".`,
+        `${formatCount(unknown, "effect was", "effects were")} interrupted with an unknown outcome. "savepoint recover" resumes the session: the policy of each effect decides whether it is executed again or becomes a question for "${suggestCommand("answer", [id])}".`,
       );
     }
   },

@@ -6,7 +6,8 @@ import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatAge } from "../format.js";
 import { Lanes } from "../lanes.js";
-import { sanitize, truncate } from "../terminal-text.js";
+import { colored, joinParts, Styled } from "../text.js";
+import { truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -56,9 +57,9 @@ async function printSessions(cli: Cli, sp: Savepoint, sessions: Sessions, option
   for await (const info of sessions) {
     if (printed >= limit || output.closed) break;
     const { colors } = output;
-    const parts = [sanitize(info.agent ?? ""), colorStatus(info.status, colors), formatAge(info.updatedAt, Date.now())];
-    const heading = `session ${colors.bold(sanitize(info.id))}  ${parts.filter(Boolean).join("  ")}`;
-    await output.line(printed === 0 ? heading : `\n${heading}`);
+    const parts = [info.agent ?? "", colorStatus(info.status, colors), formatAge(info.updatedAt, Date.now())];
+    if (printed > 0) await output.line("");
+    await output.line(colored`session ${colors.bold(info.id)}  ${joinParts(parts)}`);
     const session = sp.session(info.id, branchOption(options));
     printed += await printHistory(cli, session, { ...options, limit: limit - printed });
   }
@@ -78,7 +79,8 @@ async function printHistory(cli: Cli, session: Session, options: Options): Promi
     const { before = [], prefix } = lanes?.draw(info) ?? {};
     for (const line of before) await output.line(output.colors.dim(line));
     const line = formatCheckpointLine(info, output.colors, Date.now(), heads.get(info.id));
-    await output.line(truncate(prefix === undefined ? line : `${prefix}  ${line}`, output.columns));
+    const { ansi } = prefix === undefined ? line : colored`${prefix}  ${line}`;
+    await output.line(new Styled(truncate(ansi, output.columns)));
     printed++;
   }
   return printed;

@@ -3,7 +3,6 @@ import { usageError } from "../errors.js";
 import { formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
 import { resolveStoreUrl, storePath } from "../store-path.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const migrate = defineVerb<{ readonly to?: string }>({
@@ -28,7 +27,7 @@ export const migrate = defineVerb<{ readonly to?: string }>({
     if (target === undefined) {
       const migrated = from !== undefined;
       return output.result({ store: sp.url, migrated, from }, () =>
-        migrated ? `Upgraded ${sanitize(sp.url)} from format ${from}.` : `${sanitize(sp.url)} is up to date.`,
+        migrated ? `Upgraded ${sp.url} from format ${from}.` : `${sp.url} is up to date.`,
       );
     }
     const to = resolveStoreUrl(target, cli.io.cwd);
@@ -50,7 +49,7 @@ export const migrate = defineVerb<{ readonly to?: string }>({
       await output.result(
         { store: sp.url, to: other.url, ...result },
         () =>
-          `Copied ${formatCount(result.sessions, "session")} and ${formatCount(result.conversations, "conversation")} to ${sanitize(other.url)}; ${result.skipped.length.toLocaleString("en-US")} existed already.`,
+          `Copied ${formatCount(result.sessions, "session")} and ${formatCount(result.conversations, "conversation")} to ${other.url}; ${result.skipped.length.toLocaleString("en-US")} existed already.`,
       );
       return warnHoles(output, "not copied", result.holes);
     } finally {

@@ -12,7 +12,6 @@ import { requireScope } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatBytes, formatCount, shortId } from "../format.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options extends Omit<PruneOptions, "kinds" | "onProgress"> {
@@ -87,7 +86,7 @@ const KEEP_RULES = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWi
 
 async function printResult({ output }: Cli, result: PruneResult, removalReason: string): Promise<void> {
   const { dryRun, removed, gone, kept, rowsOnly } = result;
-  if (output.format !== "text") return output.result(result, () => "");
+  if (output.format !== "text") return output.result(result, () => []);
   const remove = output.colors.red(dryRun ? "remove" : "removed");
   const keep = output.colors.green(dryRun ? "keep" : "kept");
   const rows = [
@@ -97,7 +96,7 @@ async function printResult({ output }: Cli, result: PruneResult, removalReason: 
   await output.list(rows, {
     columns: [
       { title: "CHECKPOINT", cell: ({ id }) => shortId(id) },
-      { title: "OF", cell: (each) => sanitize(describeOwner(each)) },
+      { title: "OF", cell: (each) => describeOwner(each) },
       { title: "ACTION", cell: ({ action }) => action },
       { title: "REASON", flexible: true, cell: ({ reason }) => reason },
     ],
@@ -132,13 +131,13 @@ function describeNeed(need: NeededBy): string {
     case "checkpoint":
       return `checkpoint #${need.seq}, whose step begins with it`;
     case "branch":
-      return `branch ${sanitize(need.branch)}, which starts from it`;
+      return `branch ${need.branch}, which starts from it`;
     case "run":
-      return `the run on branch ${sanitize(need.branch)}, which resumes from it`;
+      return `the run on branch ${need.branch}, which resumes from it`;
     case "rewind":
-      return `branch ${sanitize(need.branch)}, as the state before its last rewind`;
+      return `branch ${need.branch}, as the state before its last rewind`;
     case "damage":
-      return `a damaged record: ${sanitize(need.detail)}`;
+      return `a damaged record: ${need.detail}`;
   }
 }
 

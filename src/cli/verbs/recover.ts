@@ -2,7 +2,6 @@ import type { RunResult } from "../../index.js";
 import { loadAgents } from "../agent-module.js";
 import { EXIT } from "../exit-codes.js";
 import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -35,12 +34,12 @@ export const recover = defineVerb<Options>({
     for (const [index, outcome] of settled.entries()) {
       if (outcome.status === "fulfilled") results.push(outcome.value);
       else {
-        const session = sanitize(handles[index]?.session ?? "");
-        cli.output.warn(`${session} could not be resumed: ${sanitize((outcome.reason as Error).message)}`);
+        const session = handles[index]?.session ?? "";
+        cli.output.warn(`${session} could not be resumed: ${(outcome.reason as Error).message}`);
       }
     }
     if (cli.output.format !== "text") await cli.output.stream(results.map(toResultRecord));
-    else for (const result of results) await cli.output.line(describeResult(cli, result));
+    else for (const line of results.flatMap((result) => describeResult(cli, result))) await cli.output.line(line);
     if (handles.length === 0) cli.output.note("Nothing to resume.");
     return results.length < handles.length ? EXIT.partial : exitCodeForResults(results);
   },

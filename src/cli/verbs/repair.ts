@@ -1,7 +1,7 @@
 import { collectValues } from "../arguments.js";
 import { EXIT } from "../exit-codes.js";
 import { formatCount } from "../format.js";
-import { sanitize } from "../terminal-text.js";
+import { colored } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -32,12 +32,12 @@ export const repair = defineVerb<Options>({
     const { colors } = cli.output;
     await cli.output.result(report, () => {
       const lines = [
-        ...healed.map(({ place }) => `${colors.green(dryRun ? "repairable" : "repaired")}  ${sanitize(place)}`),
-        ...holes.map(({ place, reason }) => `${colors.red("lost")}  ${sanitize(place)}: ${sanitize(reason)}`),
+        ...healed.map(({ place }) => colored`${colors.green(dryRun ? "repairable" : "repaired")}  ${place}`),
+        ...holes.map(({ place, reason }) => colored`${colors.red("lost")}  ${place}: ${reason}`),
       ];
       if (lines.length === 0) return "No damage found.";
       const done = dryRun ? "can be repaired" : "repaired";
-      return [...lines, `${formatCount(healed.length, "problem")} ${done}, ${holes.length} lost.`].join("\n");
+      return [...lines, `${formatCount(healed.length, "problem")} ${done}, ${holes.length} lost.`];
     });
     if (holes.length === 0) return EXIT.ok;
     return healed.length > 0 ? EXIT.partial : EXIT.damage;

@@ -1,7 +1,7 @@
 import type { RestorePlan, RestoreReport } from "../../index.js";
 import { checkpointName, describeCheckpoint, findCheckpoint } from "../checkpoint-lookup.js";
 import { formatCount } from "../format.js";
-import { sanitize } from "../terminal-text.js";
+import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 export const restore = defineVerb<{ readonly dryRun?: boolean }>({
@@ -26,13 +26,13 @@ export const restore = defineVerb<{ readonly dryRun?: boolean }>({
     if (!(await cli.confirm(`Restore ${describeCheckpoint(info)}?`))) return;
     const report: RestoreReport = await sp.checkpoints.restore(info.id);
     await cli.output.result(report, () => `Restored ${describeCheckpoint(info)}.`);
-    cli.output.note(`To undo: savepoint restore ${sanitize(checkpointName(report.before))}`);
+    cli.output.note(`To undo: ${suggestCommand("restore", [checkpointName(report.before)])}`);
   },
 });
 
 function describePlan(plan: RestorePlan, verb: "would" | "will"): string {
   const { agent, sessionId, changes, restored, recreated, removed } = plan;
-  const target = agent === undefined ? `Session ${sanitize(sessionId ?? "")}` : `Agent ${sanitize(agent)}`;
+  const target = agent === undefined ? `Session ${sessionId ?? ""}` : `Agent ${agent}`;
   const parts = [
     changes.length > 0 ? `${formatCount(changes.length, "value")} of the state` : "",
     restored.length > 0 ? `${formatCount(restored.length, "conversation")} restored` : "",

@@ -1,5 +1,5 @@
-import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
-import { sanitize } from "../terminal-text.js";
+import { checkpointName, describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 export const rewind = defineVerb<{ readonly branch?: string }>({
@@ -24,8 +24,8 @@ export const rewind = defineVerb<{ readonly branch?: string }>({
     await cli.output.result(
       { checkpoint, before, to: info },
       () =>
-        `Rewound ${sanitize(info.sessionId)} to step ${checkpoint.step}: ${describeCheckpoint(checkpoint)} has the state of ${describeCheckpoint(info)}.`,
+        `Rewound ${info.sessionId} to step ${checkpoint.step}: ${describeCheckpoint(checkpoint)} has the state of ${describeCheckpoint(info)}.`,
     );
-    if (before) cli.output.note(`To undo: savepoint rewind ${sanitize(info.sessionId)}#${before.seq}`);
+    if (before) cli.output.note(`To undo: ${suggestCommand("rewind", [checkpointName(before)])}`);
   },
 });

@@ -1,7 +1,6 @@
 import type { SearchHit, SearchOptions } from "../../index.js";
 import { collectValues, parseCount, parseTime } from "../arguments.js";
 import { formatAge } from "../format.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options extends Omit<SearchOptions, "tags"> {
@@ -38,10 +37,10 @@ export const search = defineVerb<Options>({
     await cli.output.list<SearchHit>(hits, {
       columns: [
         { title: "IN", cell: ({ source }) => source },
-        { title: "WHERE", cell: (hit) => sanitize(locationOf(hit)) },
+        { title: "WHERE", cell: (hit) => locationOf(hit) },
         { title: "ROLE", cell: ({ role = "" }) => role },
         { title: "WHEN", cell: ({ timestamp }) => (timestamp === undefined ? "" : formatAge(timestamp, now)) },
-        { title: "TEXT", flexible: true, cell: ({ snippet }) => sanitize(snippet) },
+        { title: "TEXT", flexible: true, cell: ({ snippet }) => snippet },
       ],
       empty: "No matches.",
     });

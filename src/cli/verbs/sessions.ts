@@ -2,7 +2,6 @@ import type { SessionInfo, SessionListOptions } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { colorStatus } from "../checkpoint-line.js";
 import { formatAge } from "../format.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
@@ -10,10 +9,10 @@ const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted
 export const sessions = defineVerb<SessionListOptions>({
   name: "sessions",
   group: "Inspect",
-  summary: "list sessions with their status, newest first",
+  summary: "list sessions with their status, the last created first",
   examples: [
     ["savepoint sessions --status waiting", "sessions that wait for an answer or a time"],
-    ["savepoint sessions --agent shop --limit 20", "the newest sessions of one agent"],
+    ["savepoint sessions --agent shop --limit 20", "the last created sessions of one agent"],
     ["savepoint sessions --jsonl | jq -r .id", "all ids"],
   ],
   declare(command) {
@@ -28,12 +27,12 @@ export const sessions = defineVerb<SessionListOptions>({
     const now = Date.now();
     await output.list<SessionInfo>(sp.sessions.list(options), {
       columns: [
-        { title: "SESSION", cell: ({ id }) => sanitize(id) },
-        { title: "AGENT", cell: ({ agent = "" }) => sanitize(agent) },
+        { title: "SESSION", cell: ({ id }) => id },
+        { title: "AGENT", cell: ({ agent = "" }) => agent },
         { title: "STATUS", cell: ({ status }) => colorStatus(status, output.colors) },
         { title: "STEP", align: "right", cell: ({ head }) => String(head?.step ?? "") },
         { title: "UPDATED", cell: ({ updatedAt }) => formatAge(updatedAt, now) },
-        { title: "", flexible: true, cell: (info) => sanitize(describeSession(info, now)) },
+        { title: "", flexible: true, cell: (info) => describeSession(info, now) },
       ],
       empty: "No sessions.",
     });

@@ -3,9 +3,8 @@ import { checkpointName, findCheckpointPart } from "../checkpoint-lookup.js";
 import { notFoundError } from "../errors.js";
 import { formatBytes, formatTime } from "../format.js";
 import { resolvePointer } from "../json-pointer.js";
-import { toPrintableJson } from "../json.js";
-import type { Colors } from "../output.js";
-import { sanitize, sanitizeLines } from "../terminal-text.js";
+import { formatJson, toPrintableJson } from "../json.js";
+import { type Colors, colored, type Styled } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -38,18 +37,18 @@ export const show = defineVerb<Options>({
     const checkpoint = await load(sp, info, partial, headOfBranch);
     if (pointer !== "") {
       const value = toJson(resolvePointer(checkpoint.state, pointer));
-      return output.result(value, () => sanitizeLines(JSON.stringify(value, undefined, 2)));
+      return output.result(value, () => formatJson(value));
     }
     for (const hole of "holes" in checkpoint ? checkpoint.holes : []) {
-      output.warn(`lost: ${sanitize(hole.path)}: ${sanitize(hole.reason)}`);
+      output.warn(`lost: ${hole.path}: ${hole.reason}`);
     }
     for (const skipped of "skipped" in checkpoint ? checkpoint.skipped : []) {
-      output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${sanitize(skipped.reason)}`);
+      output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${skipped.reason}`);
     }
     const state = toJson(checkpoint.state);
     await output.result({ ...checkpoint, state }, () => {
       const header = formatHeader(checkpoint, checkpoint.id === info.id ? status : undefined, output.colors);
-      return `${header}\n\n${sanitizeLines(JSON.stringify(state, undefined, 2))}`;
+      return [...header, "", ...formatJson(state)];
     });
   },
 });
@@ -69,7 +68,7 @@ async function load(
       : session && headOfBranch !== undefined
         ? await session.latest()
         : await sp.checkpoints.load(info.id);
-  if (!checkpoint) throw notFoundError(`Checkpoint ${sanitize(checkpointName(info))} has just been removed.`);
+  if (!checkpoint) throw notFoundError(`Checkpoint ${checkpointName(info)} has just been removed.`);
   return checkpoint;
 }
 
@@ -80,11 +79,11 @@ async function currentStatus(sp: Savepoint, info: AnyCheckpointInfo): Promise<st
   return session.reason === undefined ? session.status : `${session.status}: ${session.reason}`;
 }
 
-function formatHeader(info: AnyCheckpointInfo, status: string | undefined, colors: Colors): string {
+function formatHeader(info: AnyCheckpointInfo, status: string | undefined, colors: Colors): Styled[] {
   const { usage, metadata } = info;
   const fields: readonly (readonly [string, string | undefined])[] = [
-    ["checkpoint", colors.yellow(sanitize(info.id))],
-    ["session", info.sessionId === undefined ? undefined : `${sanitize(info.sessionId)} #${info.seq}`],
+    ["checkpoint", info.id],
+    ["session", info.sessionId === undefined ? undefined : `${info.sessionId} #${info.seq}`],
     ["agent", info.agent],
     ["branch", info.sessionId === undefined ? undefined : info.branch],
     ["parent", info.parentId],
@@ -106,11 +105,8 @@ function formatHeader(info: AnyCheckpointInfo, status: string | undefined, color
     ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPrintableJson(metadata)) : undefined],
     ["size", `${formatBytes(info.stateBytes)}, ${formatBytes(info.storedBytes)} written`],
   ];
-  return fields
-    .flatMap(([title, value]) =>
-      value === undefined
-        ? []
-        : [`${colors.dim(title.padEnd(11))} ${title === "checkpoint" ? value : sanitize(value)}`],
-    )
-    .join("\n");
+  return fields.flatMap(([title, value]) => {
+    const shown = title === "checkpoint" ? colors.yellow(info.id) : value;
+    return shown === undefined ? [] : [colored`${colors.dim(title.padEnd(11))} ${shown}`];
+  });
 }

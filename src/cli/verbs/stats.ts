@@ -1,5 +1,4 @@
 import { formatBytes, formatCount } from "../format.js";
-import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const stats = defineVerb<{ readonly agent?: string }>({
@@ -16,15 +15,13 @@ export const stats = defineVerb<{ readonly agent?: string }>({
   async run(cli, _, options) {
     const sp = await cli.open();
     const counts = await sp.stats(options);
-    await cli.output.result({ store: sp.url, ...counts }, () =>
-      [
-        `store          ${sanitize(sp.url)}`,
-        `agents         ${formatCount(counts.agents, "agent")}`,
-        `conversations  ${formatCount(counts.conversations, "conversation")}, ${formatCount(counts.messages, "message")}`,
-        `sessions       ${formatCount(counts.sessions, "session")}`,
-        `checkpoints    ${formatCount(counts.checkpoints, "checkpoint")}`,
-        `size           ${formatBytes(counts.bytes)}`,
-      ].join("\n"),
-    );
+    await cli.output.result({ store: sp.url, ...counts }, () => [
+      `store          ${sp.url}`,
+      `agents         ${formatCount(counts.agents, "agent")}`,
+      `conversations  ${formatCount(counts.conversations, "conversation")}, ${formatCount(counts.messages, "message")}`,
+      `sessions       ${formatCount(counts.sessions, "session")}`,
+      `checkpoints    ${formatCount(counts.checkpoints, "checkpoint")}`,
+      `size           ${formatBytes(counts.bytes)}`,
+    ]);
   },
 });

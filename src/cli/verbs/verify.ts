@@ -3,7 +3,7 @@ import { parseFraction } from "../arguments.js";
 import { findCheckpoint, requireScope } from "../checkpoint-lookup.js";
 import { EXIT } from "../exit-codes.js";
 import { formatCount } from "../format.js";
-import { sanitize } from "../terminal-text.js";
+import { colored } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options extends Omit<VerifyOptions, "onProgress"> {
@@ -44,14 +44,10 @@ export const verify = defineVerb<Options>({
       }),
     );
     const { ok, problems } = report;
-    await cli.output.result(report, () =>
-      [
-        ...problems.map(
-          ({ place, reason }) => `${cli.output.colors.red("damaged")}  ${sanitize(place)}: ${sanitize(reason)}`,
-        ),
-        `${ok ? "No damage" : formatCount(problems.length, "problem")} found in ${describeScope(report)}.`,
-      ].join("\n"),
-    );
+    await cli.output.result(report, () => [
+      ...problems.map(({ place, reason }) => colored`${cli.output.colors.red("damaged")}  ${place}: ${reason}`),
+      `${ok ? "No damage" : formatCount(problems.length, "problem")} found in ${describeScope(report)}.`,
+    ]);
     if (!ok && bundle === undefined) cli.output.note("To repair: savepoint repair --from ./backups");
     return ok ? EXIT.ok : EXIT.damage;
   },

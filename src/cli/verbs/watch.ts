@@ -3,9 +3,8 @@ import type { Savepoint, WatchEvent, WatchOptions } from "../../index.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
-import { toPrintableJson } from "../json.js";
 import { describeEffect } from "../run-output.js";
-import { sanitize } from "../terminal-text.js";
+import { joinParts, type Text } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 type SessionEvent = WatchEvent & { readonly session: string };
@@ -44,14 +43,14 @@ export const watch = defineVerb<Omit<WatchOptions, "signal">>({
 async function printEvents(cli: Cli, events: AsyncIterable<SessionEvent>, withSession: boolean): Promise<void> {
   const { output } = cli;
   for await (const event of events) {
-    const session = withSession ? `${output.colors.bold(sanitize(event.session))}  ` : "";
-    const isText = output.format === "text";
-    await output.line(isText ? `${session}${formatEvent(cli, event)}` : JSON.stringify(toPrintableJson(event)));
+    const session = withSession ? output.colors.bold(event.session) : "";
+    if (output.format === "text") await output.line(joinParts([session, formatEvent(cli, event)]));
+    else await output.json(event);
     if (output.closed) return;
   }
 }
 
-function formatEvent({ output: { colors } }: Cli, event: SessionEvent): string {
+function formatEvent({ output: { colors } }: Cli, event: SessionEvent): Text {
   switch (event.type) {
     case "checkpoint":
       return formatCheckpointLine(event.checkpoint, colors, Date.now());
@@ -61,7 +60,7 @@ function formatEvent({ output: { colors } }: Cli, event: SessionEvent): string {
     }
     case "status": {
       const reason = event.question?.text ?? event.reason;
-      return `${colorStatus(event.status, colors)}${reason === undefined ? "" : `  ${sanitize(reason)}`}`;
+      return joinParts([colorStatus(event.status, colors), reason ?? ""]);
     }
   }
 }

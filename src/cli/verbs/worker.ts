@@ -4,9 +4,8 @@ import { parseCount } from "../arguments.js";
 import { colorStatus } from "../checkpoint-line.js";
 import type { Cli } from "../cli.js";
 import { formatCount } from "../format.js";
-import { toPrintableJson } from "../json.js";
 import { printRunEvents } from "../run-output.js";
-import { sanitize } from "../terminal-text.js";
+import { joinParts } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options extends Omit<WorkerOptions, "signals"> {
@@ -46,17 +45,15 @@ export const worker = defineVerb<Options>({
     if (verbose) sp.on("run", printRunEvents(cli));
     worker.on("status", (event) => printStatus(cli, event));
     worker.on("leaseLost", ({ sessionId }) =>
-      cli.output.warn(`${sanitize(sessionId)}: lease lost, another process runs the session.`),
+      cli.output.warn(`${sessionId}: lease lost, this worker no longer runs the session.`),
     );
-    worker.on("quarantined", ({ sessionId, reason }) =>
-      cli.output.warn(`${sanitize(sessionId)} is quarantined: ${sanitize(reason)}.`),
-    );
+    worker.on("quarantined", ({ sessionId, reason }) => cli.output.warn(`${sessionId} is quarantined: ${reason}.`));
     worker.on("failure", ({ message, error }) => {
-      cli.output.warn(`${sanitize(message)}: ${sanitize((error as Error).message)}`);
+      cli.output.warn(`${message}: ${(error as Error).message}`);
     });
     await worker.start();
-    const names = agents.map(({ name }) => sanitize(name)).join(", ");
-    cli.output.note(`Worker ${sanitize(worker.name)} is running. Agents: ${names}. Ctrl-C stops it.`);
+    const names = agents.map(({ name }) => name).join(", ");
+    cli.output.note(`Worker ${worker.name} is running. Agents: ${names}. Ctrl-C stops it.`);
     await interrupted;
     cli.output.note(
       `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits at once.`,
@@ -67,9 +64,9 @@ export const worker = defineVerb<Options>({
 
 function printStatus({ output }: Cli, event: RunEventOf<"status">): void {
   const { sessionId, status, reason } = event;
-  const line =
+  const printed =
     output.format === "text"
-      ? `${sanitize(sessionId)}  ${colorStatus(status, output.colors)}${reason === undefined ? "" : `  ${sanitize(reason)}`}`
-      : JSON.stringify(toPrintableJson({ session: sessionId, branch: event.branch, status, reason }));
-  output.line(line).catch((error: unknown) => output.warn(sanitize((error as Error).message)));
+      ? output.line(joinParts([sessionId, colorStatus(status, output.colors), reason ?? ""]))
+      : output.json({ session: sessionId, branch: event.branch, status, reason });
+  printed.catch((error: unknown) => output.warn((error as Error).message));
 }

@@ -1,5 +1,6 @@
 /**
- * A thread: a session with one branch for each namespace, whose head is the newest checkpoint of that namespace.
+ * A thread is a session. Each namespace has a branch, and the head of that branch is the newest checkpoint of the namespace.
+ * Checkpoints that arrive late are on unnamed branches.
  *
  * A `Thread` caches those heads. A cached head may be outdated, so every write checks the head that it builds on.
  */
@@ -34,10 +35,13 @@ export interface NamespaceBranch {
 /** The maximum number of cached branches. Every run of a subgraph has its own namespace. */
 const MAX_BRANCHES = 100;
 
-/** If a graph puts another checkpoint after a put, it does so within this many turns of the event loop. */
+/**
+ * A thread counts as quiet after this many turns of the event loop without a put. We assume that a graph that puts another
+ * checkpoint does so sooner.
+ */
 const QUIET_TURNS = 3;
 
-/** One thread, as this process uses it. Puts and annotations each run one after another. */
+/** One thread, as this process uses it. Puts run one after another, and so do annotations. A put and an annotation can overlap. */
 export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;
@@ -79,8 +83,8 @@ export class Thread {
   }
 
   /**
-   * Resolves when a checkpoint has been put, or when no put is in progress any more. A graph does not wait for its
-   * puts, so the graph can write to a checkpoint that has not been put yet.
+   * Resolves when the put of this checkpoint has ended, even with an error, or when no put is in progress any more. A graph does
+   * not wait for its puts, so the graph can write to a checkpoint that has not been put yet.
    */
   async waitForCheckpoint(address: ThreadAddress, id: string): Promise<void> {
     const name = storedId(address, id);
@@ -112,7 +116,8 @@ export class Thread {
   }
 
   /**
-   * The branch to write a namespace with. The handle is bound to the current session, so writes after a deletion fail.
+   * Returns the cached branch through which the checkpoints of a namespace are written. Its handle is bound to the current session,
+   * so writes after a deletion fail.
    */
   branch(address: ThreadAddress): NamespaceBranch {
     const known = this.#branches.get(address.namespace);
@@ -136,7 +141,7 @@ export class Thread {
     return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(address) });
   }
 
-  /** A new handle without a branch, so a save with an older parent opens an unnamed branch. */
+  /** A new handle that names no branch, so a save whose parent is not a head opens an unnamed branch. */
   openWithoutBranch(): Session<ThreadState> {
     return this.#sp.session(this.id, { agent: this.#agent });
   }

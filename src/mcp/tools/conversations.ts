@@ -31,7 +31,7 @@ const conversationList = defineTool({
   name: "conversation_list",
   title: "List conversations",
   description:
-    "Lists conversations, newest first, without their messages. Use conversation_search to find one by its contents.",
+    "Lists conversations, the last created first, without their messages. Use conversation_search to find one by its contents.",
   input: z.strictObject({
     agent: AGENT.describe("Only conversations of this agent."),
     tag: z.string().optional().describe("Only conversations with this tag."),
@@ -59,7 +59,7 @@ const conversationSearch = defineTool({
   name: "conversation_search",
   title: "Search conversations",
   description:
-    "Finds conversations by their messages or titles. Matches any part of a text literally, ignoring case; there are no wildcards and no operators. Returns one hit per conversation, the best first: complete words before parts of words, then newer messages. Use conversation_load to read around a hit.",
+    "Finds conversations that contain the given text anywhere in a message or in the title, ignoring case. Wildcards and operators are not supported. Returns one hit per conversation, the best first: complete words before parts of words, then newer messages. Use conversation_load to read around a hit.",
   input: z.strictObject({
     text: z.string().min(1).describe("The text to find. One word or phrase finds more than a sentence."),
     agent: AGENT.describe("Only in conversations of this agent."),

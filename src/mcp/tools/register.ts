@@ -12,7 +12,8 @@ import {
   type Tool as ToolDefinition,
 } from "@modelcontextprotocol/server";
 import { z } from "zod";
-import { describeError, describeInvalidArguments, toErrorResult } from "../errors.js";
+import { describeError, describeInvalidArguments, inputTooLarge, toErrorResult } from "../errors.js";
+import { isTooLarge } from "../input-size.js";
 import type { AgentScope } from "../scope.js";
 import { AGENT_TOOLS } from "./agents.js";
 import { BRANCH_TOOLS } from "./branches.js";
@@ -53,6 +54,7 @@ export function registerTools(server: McpServer, scope: AgentScope, write: boole
 
 /** Never rejects: an error is a result. */
 async function callTool(tool: Tool, input: unknown, scope: AgentScope): Promise<CallToolResult> {
+  if (isTooLarge(input)) return toErrorResult(inputTooLarge(tool.name));
   const parsed = tool.input.safeParse(input);
   if (!parsed.success) return toErrorResult(describeInvalidArguments(tool.name, parsed.error.issues));
   try {

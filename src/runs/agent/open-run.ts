@@ -43,7 +43,7 @@ export interface OpenToolOptions<Result = unknown> extends EffectOptions<Result>
 
 /**
  * An open run. If it ends before the loop does, all pending calls reject: with `OUTCOME_UNKNOWN` if it waits for a person,
- * with `RUN_ENDED` if it was stopped, with `LEASE_LOST` if another process has claimed the branch.
+ * with `RUN_ENDED` if it was stopped, with `LEASE_LOST` if it has lost its branch to another writer.
  */
 export interface OpenRun<State = unknown> extends AsyncDisposable {
   readonly session: string;

@@ -118,7 +118,7 @@ export interface Run<State = unknown> {
 
   /**
    * Executes a tool. Its start is recorded before it runs and its result after that, so a tool that was interrupted in
-   * between is never silently repeated. See `onUnknown`.
+   * between is never silently repeated. With `onUnknown: "retry"` no start is recorded, and such a tool is executed again.
    */
   tool<Result>(
     call: ToolCall,

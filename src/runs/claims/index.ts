@@ -1,6 +1,7 @@
 /**
- * Claims: acquiring and releasing the right to write a branch. Each claim and each release raises the epoch of the branch in
- * the commit that changes its owner, so at most one process can write it, and an earlier owner is refused at its next write.
+ * Claims: acquiring the right to write a branch, and releasing it without a checkpoint. Both raise the epoch of the branch in the
+ * commit that changes its owner, so at most one process can write it, and an earlier owner is refused at its next write. (The last
+ * checkpoint of a run that ends or waits also releases the branch. It keeps the epoch.)
  */
 export {
   type BranchWork,

@@ -2,8 +2,8 @@
  * The entries of a journal and their encoding. Each entry is an item on the journal's tape. A large result is an item of its
  * own before its entry, so that a state that it becomes part of can refer to it.
  *
- * Entries are in the order of events. A `start` is written before a tool runs, an `end` when an effect has a result. An effect
- * whose start need not be durable has only an `end`, which then contains the start. Answers of people and requests to execute
+ * Entries are in the order of events. A `start` is written before an effect runs, an `end` when it has a result. An effect whose
+ * policy is `retry` has only an `end`, which then contains the start. Answers of people and requests to execute
  * an effect again are entries too.
  */
 import type { EffectKind } from "../../events/index.js";

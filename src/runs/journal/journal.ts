@@ -370,11 +370,11 @@ export class Journal {
   }
 }
 
-/** The error of a process whose branch another process has claimed. */
+/** The error of a run whose branch another writer has claimed, released or changed. */
 export function leaseLost(sessionId: string, branch: string, cause?: unknown): SavepointError<"LEASE_LOST"> {
   return new SavepointError(
     "LEASE_LOST",
-    `${describeBranch(sessionId, branch)} is run by another process now: this process did not renew its lease in time, or the session was taken over. This process writes nothing more to it.`,
+    `${describeBranch(sessionId, branch)} is no longer held by this run: its lease has expired, or another writer has claimed, released or changed the branch. The run writes nothing more to it.`,
     { cause, details: { sessionId, branch } },
   );
 }

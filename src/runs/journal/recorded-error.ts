@@ -17,7 +17,7 @@ export interface RecordedError {
 
 const MAX_CAUSES = 8;
 
-const CLASSES = new Map(
+const CLASSES: ReadonlyMap<string, ErrorConstructor> = new Map(
   [Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((each) => [each.name, each]),
 );
 

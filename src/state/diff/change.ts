@@ -14,8 +14,9 @@ export type Change =
   | { readonly op: "replace"; readonly path: string; readonly before: unknown; readonly value: unknown };
 
 /**
- * Applies changes to a state in order and returns the new state. The input is not modified: changed objects are copied, all
- * others are shared. Throws `INVALID_ARGUMENT` if a change does not fit the state.
+ * Applies changes to a state in order and returns the new state. The input is not modified: changed objects are copied once,
+ * all others are shared. As in RFC 6902, `add` with the index `-` appends to an array. Throws `INVALID_ARGUMENT` if a change
+ * does not fit the state.
  */
 export function applyChanges(state: unknown, changes: readonly Change[]): unknown {
   // Containers that are already copied. Later changes may modify them.
@@ -63,7 +64,8 @@ function memberOf(container: unknown, key: string, change: Change): Member {
   };
   if (Array.isArray(container)) {
     const array = container as unknown[];
-    const index = /^(?:0|[1-9]\d*)$/.test(key) ? Number(key) : Number.NaN;
+    const appends = key === "-" && change.op === "add";
+    const index = appends ? array.length : /^(?:0|[1-9]\d*)$/.test(key) ? Number(key) : Number.NaN;
     return {
       get: () => (check(index < array.length), array[index]),
       set: (value) => (check(index < array.length), (array[index] = value)),

@@ -453,7 +453,7 @@ describe("applying changes", () => {
   it.each<[string, Change]>([
     ["a key that is not there", { op: "remove", path: "/gone", before: 1 }],
     ["an index past the end", { op: "add", path: "/list/3", value: 1 }],
-    ["an index that is none", { op: "add", path: "/list/-", value: 1 }],
+    ["an index that is none", { op: "remove", path: "/list/-", before: 2 }],
     ["an index with a sign", { op: "replace", path: "/list/+1", before: 1, value: 1 }],
     ["what has no members", { op: "add", path: "/date/x", value: 1 }],
     ["a path through nothing", { op: "add", path: "/a/b/c", value: 1 }],

@@ -13,6 +13,9 @@ import { checksum, CHECKSUM_BYTES, isChecksum } from "../shared/index.js";
 import type { Frame, ItemRefs, Unreadable } from "../contract/index.js";
 import { decompress, type CompressedBody, RAW } from "./compression.js";
 
+/** The most bytes of one UTF-16 code unit in UTF-8. */
+const MAX_BYTES_PER_UNIT = 3;
+
 /** A chunk as it is stored, without the id of its row. */
 export interface ChunkRow {
   readonly tape: string;
@@ -77,10 +80,12 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
   if (!isChecksum(head.bodySum, row.body)) {
     return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedChunk(row);
   }
-  const body = decompress(row.codec, row.body);
+  const { lengths, refs } = head;
+  const length = lengths.reduce((sum, each) => sum + each, 0);
+  const body = decompress(row.codec, row.body, length * MAX_BYTES_PER_UNIT);
   if ("unreadable" in body) return unreadable(row, 0, body.unreadable);
   const text = textOf(body);
-  const { lengths, refs } = head;
+  if (text.length !== length) return damagedChunk(row);
   const frames: Frame[] = [];
   let at = 0;
   for (let index = 0; index < lengths.length; index++) {
@@ -246,19 +251,23 @@ function unpackHead({ tape, first, count, codec, sum, head }: ChunkHead): Head |
   let at = CHECKSUM_BYTES;
   const readVarint = (): number => {
     let value = 0;
-    for (let factor = 1; ; factor *= 128) {
+    for (let factor = 1; at < bytes.length; factor *= 128) {
       const byte = bytes[at++] as number;
       value += (byte & 127) * factor;
       if (byte < 128) return value;
     }
+    return Infinity;
   };
   while (lengths.length < count) {
     lengths.push(readVarint());
     const refsLength = readVarint();
+    // A fitting checksum does not mean that a head was written by Savepoint.
+    if (at + refsLength + CHECKSUM_BYTES > bytes.length) return undefined;
     refs.push(refsLength === 0 ? "" : bytes.toString("utf8", at, at + refsLength));
     sums.push((at += refsLength));
     at += CHECKSUM_BYTES;
   }
+  if (lengths.length === 0) return undefined;
   return { bytes, bodySum: bytes.readUInt32LE(0), lengths, refs, sums };
 }
 

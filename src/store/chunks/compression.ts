@@ -8,6 +8,7 @@ import zlib from "node:zlib";
 import type { decompress as decompressInJavaScript } from "fzstd";
 import { hashBytes } from "../../state/index.js";
 import type { Commit, Unreadable } from "../contract/index.js";
+import { maxDecompressedSize } from "../shared/index.js";
 
 /** The part of `node:zlib` that only newer versions of Node have. */
 interface Zstd {
@@ -16,7 +17,7 @@ interface Zstd {
     options: object,
     done: (error: Error | null, packed: Buffer) => void,
   ) => void;
-  readonly zstdDecompressSync: (body: Uint8Array) => Buffer;
+  readonly zstdDecompressSync: (body: Uint8Array, options: { readonly maxOutputLength: number }) => Buffer;
   readonly constants: { readonly ZSTD_c_compressionLevel: number };
 }
 
@@ -43,11 +44,13 @@ export interface CompressedBody {
   readonly body: Uint8Array;
 }
 
-/** Compresses a body off the main thread, or returns it as it is if compression does not pay. */
+/** Compresses a body off the main thread, or returns it as it is if compression does not pay or readers would reject it. */
 export async function compress(body: Uint8Array): Promise<CompressedBody> {
   if (body.length < MIN_BYTES) return { codec: RAW, body };
   const packed = native ? await withZstd(native, body) : await withDeflate(body);
-  return packed.body.length <= body.length * MAX_RATIO ? packed : { codec: RAW, body };
+  const { length } = packed.body;
+  const pays = length <= body.length * MAX_RATIO && body.length <= maxDecompressedSize(length);
+  return pays ? packed : { codec: RAW, body };
 }
 
 /** The stored forms of the blobs that these commits contain, by hash. @param compressing whether to compress them */
@@ -65,7 +68,8 @@ export async function compressBlobs(
 
 async function withZstd(zstd: Zstd, body: Uint8Array): Promise<CompressedBody> {
   const params = { [zstd.constants.ZSTD_c_compressionLevel]: LEVEL };
-  return { codec: ZSTD, body: await promisify(zstd.zstdCompress)(body, { params }) };
+  // Readers reject a frame that does not state the size of its content.
+  return { codec: ZSTD, body: await promisify(zstd.zstdCompress)(body, { params, pledgedSrcSize: body.length }) };
 }
 
 async function withDeflate(body: Uint8Array): Promise<CompressedBody> {
@@ -73,22 +77,55 @@ async function withDeflate(body: Uint8Array): Promise<CompressedBody> {
 }
 
 /** Uses Node's zstd, or one written in JavaScript, which is loaded only when it is needed. */
-function zstdDecompress(body: Uint8Array): Uint8Array {
-  if (native) return native.zstdDecompressSync(body);
+function zstdDecompress(body: Uint8Array, limit: number): Uint8Array {
+  const size = statedSize(Buffer.from(body.buffer, body.byteOffset, body.length));
+  if (size === undefined) throw new Error("it does not state its size");
+  if (size > limit) throw new Error(`it states ${size} bytes, and at most ${limit} are expected`);
+  if (native) return native.zstdDecompressSync(body, { maxOutputLength: Math.max(1, size) });
   const fzstd = createRequire(import.meta.url)("fzstd") as { decompress: typeof decompressInJavaScript };
-  return fzstd.decompress(body);
+  return fzstd.decompress(body, new Uint8Array(size));
 }
 
-/** Decompresses a body. If that fails, `unreadable` is the reason, which completes a sentence about the body. */
-export function decompress(codec: number, body: Uint8Array): Uint8Array | { readonly unreadable: string } {
+const ZSTD_MAGIC = 0xfd2fb528;
+
+/** The size of the content that the header of a zstd frame states (RFC 8878, 3.1.1.1); `undefined` if it states none. */
+function statedSize(frame: Buffer): number | undefined {
+  const descriptor = frame.readUInt8(4);
+  if (frame.readUInt32LE(0) !== ZSTD_MAGIC) return undefined;
+  const isSingleSegment = (descriptor & 0x20) !== 0;
+  const dictionaryBytes = [0, 1, 2, 4][descriptor & 3] as number;
+  const at = (isSingleSegment ? 5 : 6) + dictionaryBytes;
+  switch (descriptor >> 6) {
+    case 0:
+      return isSingleSegment ? frame.readUInt8(at) : undefined;
+    case 1:
+      return frame.readUInt16LE(at) + 256;
+    case 2:
+      return frame.readUInt32LE(at);
+    default:
+      return Number(frame.readBigUInt64LE(at));
+  }
+}
+
+/**
+ * Decompresses a body. If that fails, `unreadable` is the reason, which completes a sentence about the body.
+ *
+ * @param most the most bytes that the body can have decompressed, if that is known
+ */
+export function decompress(
+  codec: number,
+  body: Uint8Array,
+  most = Infinity,
+): Uint8Array | { readonly unreadable: string } {
+  const limit = Math.min(most, maxDecompressedSize(body.length));
   try {
     switch (codec) {
       case RAW:
         return body;
       case DEFLATE:
-        return zlib.inflateRawSync(body);
+        return zlib.inflateRawSync(body, { maxOutputLength: Math.max(1, limit) });
       case ZSTD:
-        return zstdDecompress(body);
+        return zstdDecompress(body, limit);
       default:
         return { unreadable: `has the unknown codec ${codec}; update the package` };
     }

@@ -5,7 +5,7 @@
 export { prefixRange } from "./contract.js";
 export type * from "./contract.js";
 export { compareKeys, covers, lowerBound } from "./key-range.js";
-export { busyTimeoutOf, createFailureReporter } from "./options.js";
+export { busyTimeoutOf, fileModeOf, createFailureReporter } from "./options.js";
 export type * from "./options.js";
 export { DOCUMENTS_PER_SOURCE, isSameSource } from "./text-index.js";
 export type * from "./text-index.js";

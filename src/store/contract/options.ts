@@ -1,5 +1,5 @@
 /** Options that several stores share. */
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, invalidArgument, PRIVATE_MODE, toMilliseconds } from "../../util/index.js";
 
 /** What a commit survives: a power cut, or only the death of the process. */
 export type Durability = "power" | "process";
@@ -31,6 +31,12 @@ export interface DiskOptions {
    * @default false
    */
   readonly readOnly?: boolean;
+  /**
+   * The permissions of new files, as in `chmod`. New folders can also be entered wherever files can be read. The umask does
+   * not restrict them, and existing files keep theirs. `0o660` shares a store with a group. Windows ignores it.
+   * @default 0o600: only the user can read the store
+   */
+  readonly mode?: number;
   /**
    * The clock, in milliseconds.
    * @default Date.now
@@ -70,6 +76,15 @@ export function createFailureReporter(
       console.error("savepoint: onBackgroundFailure has thrown:", failure);
     }
   };
+}
+
+/** The permissions of new files. Throws `INVALID_ARGUMENT` if the user could not read and write them. */
+export function fileModeOf({ mode = PRIVATE_MODE }: Pick<DiskOptions, "mode">): number {
+  const isMode = Number.isInteger(mode) && mode >= 0 && mode <= 0o777 && (mode & PRIVATE_MODE) === PRIVATE_MODE;
+  if (isMode) return mode;
+  throw invalidArgument(
+    `\`mode\` must be the permissions of a file that its owner can read and write, such as 0o660, got ${typeof mode === "number" ? `0o${mode.toString(8)}` : typeof mode}.`,
+  );
 }
 
 /** How long to wait for other processes, in milliseconds. */

@@ -1,19 +1,19 @@
 /** The files of blobs: one for each, named after its hash, in one of 256 folders. */
-import { existsSync, rmSync, statSync } from "node:fs";
-import { mkdir, readFile, rm, stat } from "node:fs/promises";
+import { lstatSync, rmSync } from "node:fs";
+import { rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { gunzip, gzip } from "node:zlib";
+import { gunzip, gzip, type ZlibOptions } from "node:zlib";
 import { hashBytes } from "../../state/index.js";
 import type { Unreadable } from "../contract/index.js";
-import { isMissingFileError, replaceFile, syncFolder } from "../../util/index.js";
+import { createFolders, isMissingFileError, readRegularFile, replaceFile, syncFolder } from "../../util/index.js";
+import { maxDecompressedSize } from "../shared/index.js";
 import type { StoreContents } from "./contents.js";
+import { COMPRESSED } from "./folder.js";
 import type { HeldLock } from "./lock.js";
 
 /** A file that no commit refers to is removed when it is older than this, in milliseconds: a commit may be about to. */
 const MIN_AGE = 3_600_000;
-/** Compressed files have this extension, so that other tools can decompress them. */
-const COMPRESSED = ".gz";
 /** Smaller blobs are not compressed. */
 const MIN_BYTES = 512;
 /** A blob is compressed if that makes it at most this fraction of its size. */
@@ -27,7 +27,7 @@ export class BlobFiles {
   }
 
   has(hash: string): boolean {
-    return this.#paths(hash).some((path) => existsSync(path));
+    return this.#paths(hash).some((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile());
   }
 
   hasAll(hashes: Iterable<string>): boolean {
@@ -59,8 +59,9 @@ export class BlobFiles {
       }
       return body?.length ?? bytes.length;
     }
-    if (await mkdir(dirname(plain), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
-    await replaceFile(body ? compressed : plain, [body ?? bytes]);
+    const { folder } = this.#contents;
+    if (createFolders(dirname(plain), folder.mode)) await syncFolder(folder.blobs);
+    await replaceFile(body ? compressed : plain, [body ?? bytes], undefined, folder.mode);
     await rm(body ? plain : compressed, { force: true });
     return body?.length ?? bytes.length;
   }
@@ -74,10 +75,9 @@ export class BlobFiles {
   /** Removes files that no commit refers to. The lock is held. */
   removeUnreferenced(lock: HeldLock): void {
     const { folder, catalog } = this.#contents;
-    for (const name of folder.storedBlobs()) {
-      const path = folder.blob(name);
-      if (catalog.blob(name.endsWith(COMPRESSED) ? name.slice(0, -COMPRESSED.length) : name)) continue;
-      const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity);
+    for (const { path, hash } of folder.storedBlobs()) {
+      if (catalog.blob(hash)) continue;
+      const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity);
       if (age <= MIN_AGE) continue;
       lock.assertHeld();
       lock.refresh();
@@ -95,8 +95,8 @@ export class BlobFiles {
     let damage: Unreadable | undefined;
     for (const path of this.#paths(hash)) {
       try {
-        const content = await readFile(path);
-        const bytes = path.endsWith(COMPRESSED) ? await promisify(gunzip)(content) : content;
+        const content = await readRegularFile(path);
+        const bytes = path.endsWith(COMPRESSED) ? await decompress(content) : content;
         if (hashBytes(bytes) === hash) return bytes;
         damage = { unreadable: `blob ${hash} is damaged` };
       } catch (error) {
@@ -110,9 +110,17 @@ export class BlobFiles {
   }
 }
 
-/** The compressed bytes; `undefined` if compression saves too little. */
+/** The compressed bytes; `undefined` if compression saves too little, or if readers would reject them. */
 async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   if (bytes.length < MIN_BYTES) return undefined;
   const compressed = await promisify(gzip)(bytes, { level: 1 });
-  return compressed.length <= bytes.length * MAX_RATIO ? compressed : undefined;
+  const { length } = compressed;
+  const pays = length <= bytes.length * MAX_RATIO && bytes.length <= maxDecompressedSize(length);
+  return pays ? compressed : undefined;
+}
+
+function decompress(bytes: Uint8Array): Promise<Uint8Array> {
+  return promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)(bytes, {
+    maxOutputLength: maxDecompressedSize(bytes.length),
+  });
 }

@@ -2,11 +2,12 @@
  * The catalog: the location of every record, item and blob of a store, without their values. It is kept in memory and built
  * from the lines of all files. Of two lines about the same thing, the one of the later commit counts.
  */
+import { SavepointError } from "../../errors.js";
 import { compareKeys, covers, type KeyRange } from "../contract/index.js";
 import { addToList, getOrAdd, type Slices } from "../../util/index.js";
 import { SortedKeys } from "../shared/index.js";
 import { type DataFile, LINES_PER_PROGRESS } from "./data-file.js";
-import { isRemoval, type LineHead } from "./lines.js";
+import { isRemoval, type LineHead, MAX_COMMIT } from "./lines.js";
 
 /** The location of a line. */
 export interface LineLocation {
@@ -47,6 +48,15 @@ export class Catalog {
   lastCommit = 0;
   /** Files whose dead bytes have grown since they were last considered for compaction, which removes them from here. */
   readonly decayed = new Set<DataFile>();
+
+  /** The number of the next commit. Throws `DAMAGED` if there is none: no store that only Savepoint has changed uses them up. */
+  get nextCommit(): number {
+    if (this.lastCommit < MAX_COMMIT) return this.lastCommit + 1;
+    throw new SavepointError(
+      "DAMAGED",
+      `The commits of this store have numbers up to ${this.lastCommit}, so its files were changed by another program. Nothing was written. Export it, and import the bundle into a new store.`,
+    );
+  }
 
   record(key: string): CatalogEntry | undefined {
     return this.#records.get(key);

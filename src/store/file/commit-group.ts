@@ -2,12 +2,12 @@
  * One attempt to write a group of commits: the commits are appended to their files, and then synced together. If that
  * fails, the files are cut back to their previous sizes.
  */
-import { closeSync, fdatasyncSync, fstatSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
-import { syncFolder, type SyncPace, writeBytes } from "../../util/index.js";
+import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, lstatSync, rmSync } from "node:fs";
+import { createFile, syncFolder, type SyncPace, writeBytes } from "../../util/index.js";
 import type { StoreAccess } from "./access.js";
 import type { LocatedLine } from "./catalog.js";
 import type { LogEntry } from "./commit-log.js";
-import { type DataFile, headerLine, newDataFile } from "./data-file.js";
+import { type DataFile, headerLine, newDataFile, openForAppend, withHandle } from "./data-file.js";
 import { FileReplacedError } from "./file-handles.js";
 import { type CommitFooter, encodeLine, encodeValueLine, type LineHead, summarizeHeads } from "./lines.js";
 
@@ -98,7 +98,7 @@ export class CommitGroup {
   #open(file: DataFile): number {
     try {
       // Fails if another process has created the file meanwhile.
-      if (file.size === 0) closeSync(openSync(file.path, "wx"));
+      if (file.size === 0) closeSync(createFile(file.path, this.#access.contents.folder.mode));
       return this.#access.contents.handles.of(file);
     } catch (error) {
       const isReplaced = error instanceof FileReplacedError || (error as NodeJS.ErrnoException).code === "EEXIST";
@@ -152,7 +152,7 @@ export class CommitGroup {
 
   #cut(file: DataFile, size: number): void {
     try {
-      if (size > 0) truncateSync(file.path, size);
+      if (size > 0) withHandle(openForAppend(file.path), (handle) => ftruncateSync(handle, size));
       else {
         this.#access.contents.handles.close(file);
         rmSync(file.path, { force: true });
@@ -166,7 +166,7 @@ export class CommitGroup {
 /** Throws unless the open file still has its name and its known size. */
 function expectUnchanged(handle: number, file: DataFile): void {
   const { ino, size } = fstatSync(handle);
-  if (ino === statSync(file.path, { throwIfNoEntry: false })?.ino && size === file.size) return;
+  if (ino === lstatSync(file.path, { throwIfNoEntry: false })?.ino && size === file.size) return;
   throw new UnexpectedBytesError(`${file.path} has ${size} bytes, expected ${file.size}.`);
 }
 

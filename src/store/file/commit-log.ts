@@ -8,11 +8,32 @@
  *
  * Apart from fences, which are synced, the log does not have to be durable: missing lines are derived from the files.
  */
-import { fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
-import { replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
+import { fdatasyncSync, fstatSync, ftruncateSync, lstatSync, readFileSync } from "node:fs";
+import {
+  isCounter,
+  isNumber,
+  objectOf,
+  oneOf,
+  openRegularFile,
+  optional,
+  replaceFileSync,
+  type Slices,
+  writeBytes,
+} from "../../util/index.js";
 import { headerLine, openForAppend, readBytes, readHeader, withFileIfPresent, withHandle } from "./data-file.js";
 import type { Fence } from "./fences.js";
-import { type CommitFooter, encodeLine, FORMAT, parseLine, splitLines } from "./lines.js";
+import { isDataFileName } from "./folder.js";
+import {
+  type CommitFooter,
+  encodeLine,
+  FORMAT,
+  isCommit,
+  isFooter,
+  isHeader,
+  oneKindOf,
+  parseLine,
+  splitLines,
+} from "./lines.js";
 
 /** The state of a file after a commit. */
 export interface LogEntry extends CommitFooter {
@@ -35,6 +56,24 @@ export interface CloseMark {
 
 /** A line of the log: a commit, the number of the last commit, a fence, or a close mark. */
 export type LogLine = LogEntry | { readonly last: number } | Fence | CloseMark;
+
+const isTrue = optional(oneOf(true));
+const isEntry = objectOf({
+  file: isDataFileName,
+  generation: isCommit,
+  size: isCounter,
+  all: isTrue,
+  soft: isTrue,
+  removed: isTrue,
+});
+
+/** Whether decoded fields are a line of the log. */
+const isLogLine = oneKindOf({
+  file: (fields) => isEntry(fields) && isFooter(fields),
+  last: objectOf({ last: isCommit }),
+  after: objectOf({ fence: isCounter, after: isCommit }),
+  closed: objectOf({ closed: isNumber, fence: optional(isCounter) }),
+});
 
 /** The entire log. */
 export interface LogContents {
@@ -67,7 +106,11 @@ export class CommitLog {
   #generation = 0;
   #sizeWhenRewritten = 0;
 
-  constructor(readonly path: string) {}
+  /** @param mode the permissions of a new log */
+  constructor(
+    readonly path: string,
+    readonly mode: number,
+  ) {}
 
   /** The size of the part that was read or written by this process. */
   get size(): number {
@@ -92,16 +135,16 @@ export class CommitLog {
 
   /** A string that changes when lines are added or the log is rewritten. */
   observe(): string {
-    const stat = statSync(this.path, { throwIfNoEntry: false });
+    const stat = lstatSync(this.path, { throwIfNoEntry: false });
     return stat ? `${identityOf(stat)} ${stat.size}` : "";
   }
 
   /** Reads the lines that other processes have added, or the entire log if it was rewritten. */
   readUpdate(): LogUpdate {
     const nothing: LogUpdate = { lines: [], isAll: false, acknowledge: () => {} };
-    const stat = statSync(this.path, { throwIfNoEntry: false });
+    const stat = lstatSync(this.path, { throwIfNoEntry: false });
     if (!stat || (identityOf(stat) === this.#identity && stat.size === this.#size)) return nothing;
-    return withHandle(openSync(this.path, "r"), (handle) => {
+    return withHandle(openRegularFile(this.path), (handle) => {
       const stats = fstatSync(handle);
       const identity = identityOf(stats);
       const isSame =
@@ -134,7 +177,7 @@ export class CommitLog {
         if (sync) fdatasyncSync(handle);
       } catch (error) {
         // A full disk may have stored some of the lines: other processes must not rely on them.
-        if (isHeld()) truncateSync(this.path, before);
+        if (isHeld()) ftruncateSync(handle, before);
         throw error;
       }
       const isAlone = before === this.#size && fstatSync(handle).size === before + bytes.length;
@@ -157,7 +200,7 @@ export class CommitLog {
       yield;
     }
     const bytes = Buffer.from(parts.join(""));
-    this.#identity = identityOf(replaceFileSync(this.path, bytes, assertHeld));
+    this.#identity = identityOf(replaceFileSync(this.path, bytes, assertHeld, this.mode));
     this.#size = bytes.length;
     this.#sizeWhenRewritten = this.#size;
   }
@@ -178,9 +221,9 @@ function parseLog(bytes: Buffer): LogContents & { readonly end: number; readonly
   for (const line of splitLines(bytes, 0)) {
     if (line.ends && line.bytes.length === 0) continue;
     const fields = line.ends ? parseLine(line.bytes)?.fields : undefined;
-    if (!fields) damaged++;
-    else if ("savepoint" in fields) [generation, format] = [Number(fields["generation"]), Number(fields["savepoint"])];
-    else lines.push(fields as unknown as LogLine);
+    if (isHeader(fields)) [generation, format] = [Number(fields?.["generation"]), Number(fields?.["savepoint"])];
+    else if (isLogLine(fields)) lines.push(fields as unknown as LogLine);
+    else damaged++;
     if (fields) end = line.offset + line.bytes.length + 1;
     isUnfinished = !line.ends && damaged === 1 && generation !== undefined;
   }

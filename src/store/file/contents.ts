@@ -25,17 +25,18 @@ interface FileUpdate extends ReconciledLines {
 export class StoreContents implements StoreState {
   readonly folder: Folder;
   readonly url: string;
-  readonly handles = new FileHandles();
+  readonly handles: FileHandles;
   readonly log: CommitLog;
   catalog = new Catalog();
   files = new Map<string, DataFile>();
   fences = new Fences();
   problems: FileProblem[] = [];
 
-  constructor(folder: Folder, url: string) {
+  constructor(folder: Folder, url: string, isReadOnly = false) {
     this.folder = folder;
     this.url = url;
-    this.log = new CommitLog(folder.commits);
+    this.handles = new FileHandles(isReadOnly);
+    this.log = new CommitLog(folder.commits, folder.mode);
   }
 
   /**

@@ -4,9 +4,18 @@
  * A data file is only appended to, or replaced by a file with a higher generation. All writes go to its current end, so a
  * process that lost the lock without noticing overwrites nothing.
  */
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
-import { isMissingFileError } from "../../util/index.js";
-import { encodeLine, type FileHeader, FORMAT, type LineHead, parseLine, type RawLine, splitLines } from "./lines.js";
+import { closeSync, constants, fstatSync, readSync } from "node:fs";
+import { isMissingFileError, openRegularFile } from "../../util/index.js";
+import {
+  encodeLine,
+  type FileHeader,
+  FORMAT,
+  isHeader,
+  type LineHead,
+  parseLine,
+  type RawLine,
+  splitLines,
+} from "./lines.js";
 
 /** A data file, as far as this process has read it. */
 export interface DataFile {
@@ -23,6 +32,8 @@ export interface DataFile {
   /** Removals in this file. They are needed as long as any file may contain an older line about the same thing. */
   removals: LineHead[];
   lastCommit: number;
+  /** How many lines are known to be lost. */
+  lostLines: number;
   /** Whether the last commit may not have reached the disk. */
   isUnsynced: boolean;
 }
@@ -37,6 +48,7 @@ export function newDataFile(name: string, path: string, generation: number): Dat
     isDamaged: false,
     removals: [],
     lastCommit: 0,
+    lostLines: 0,
     isUnsynced: false,
   };
 }
@@ -45,6 +57,8 @@ export function newDataFile(name: string, path: string, generation: number): Dat
 export const LINES_PER_PROGRESS = 1_024;
 
 const BLOCK = 1 << 20;
+/** The most bytes of a line: a string cannot be longer. */
+const MAX_LINE = 1 << 29;
 /** The length of the longest header. */
 const MAX_HEADER = 1_024;
 
@@ -58,18 +72,18 @@ export function headerLine(name: string, generation: number): string {
 export function readHeader(handle: number): FileHeader | undefined {
   const [first] = splitLines(readBytes(handle, 0, MAX_HEADER), 0);
   const fields = first?.ends ? parseLine(first.bytes)?.fields : undefined;
-  return fields && "savepoint" in fields ? (fields as unknown as FileHeader) : undefined;
+  return isHeader(fields) ? (fields as unknown as FileHeader) : undefined;
 }
 
 /** Opens an existing file for reading and for writing at its end. */
 export function openForAppend(path: string): number {
-  return openSync(path, constants.O_RDWR | constants.O_APPEND);
+  return openRegularFile(path, constants.O_RDWR | constants.O_APPEND);
 }
 
 /** Opens a file for reading; `undefined` if it does not exist. */
 export function openIfPresent(path: string): number | undefined {
   try {
-    return openSync(path, "r");
+    return openRegularFile(path);
   } catch (error) {
     if (isMissingFileError(error)) return undefined;
     throw error;
@@ -110,17 +124,20 @@ export function sizeOf(handle: number): number {
 /** Reads the lines between two offsets, block by block. The last line can lack its line end. */
 export function* readLines(handle: number, from: number, to: number): Generator<RawLine> {
   let partial: Buffer[] = [];
+  let partialBytes = 0;
   let offset = from;
   for (let at = from; at < to;) {
     const block = readBytes(handle, at, Math.min(BLOCK, to - at));
     if (block.length === 0) break;
     for (const line of splitLines(block, at)) {
       if (!line.ends) {
-        partial.push(line.bytes);
+        // A longer line is damaged: its start is enough to find that.
+        if (partialBytes <= MAX_LINE) partial.push(line.bytes);
+        partialBytes += line.bytes.length;
         continue;
       }
       yield { offset, bytes: partial.length > 0 ? Buffer.concat([...partial, line.bytes]) : line.bytes, ends: true };
-      partial = [];
+      [partial, partialBytes] = [[], 0];
       offset = line.offset + line.bytes.length + 1;
     }
     at += block.length;

@@ -4,9 +4,9 @@
  * A handle keeps referring to the file on which it was opened, so known offsets stay correct while another process replaces
  * the file. A process that reopens the path recognizes a replacement by the generation in its header.
  */
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { isMissingFileError } from "../../util/index.js";
+import { isMissingFileError, openRegularFile } from "../../util/index.js";
 import { type DataFile, openForAppend, readHeader } from "./data-file.js";
 
 const MAX_OPEN = 128;
@@ -22,6 +22,7 @@ export class FileReplacedError extends Error {
 }
 
 export class FileHandles {
+  readonly #isReadOnly: boolean;
   /** Least recently used first. */
   readonly #open = new Map<DataFile, number>();
   /** How many calls of {@link using} are in progress. */
@@ -29,11 +30,15 @@ export class FileHandles {
   /** Handles to close when they are no longer in use. */
   readonly #closing = new Map<DataFile, number>();
 
+  constructor(isReadOnly: boolean) {
+    this.#isReadOnly = isReadOnly;
+  }
+
   /** A handle that stays open until the caller awaits something. Throws {@link FileReplacedError}. */
   of(file: DataFile): number {
     let handle = this.#open.get(file);
     if (handle === undefined) {
-      handle = openExisting(file);
+      handle = openExisting(file, this.#isReadOnly);
       this.#trim();
     } else this.#open.delete(file);
     this.#open.set(file, handle);
@@ -78,16 +83,16 @@ export class FileHandles {
   }
 }
 
-function openExisting(file: DataFile): number {
+function openExisting(file: DataFile, isReadOnly: boolean): number {
   let handle: number;
   try {
-    handle = openForAppend(file.path);
+    handle = isReadOnly ? openRegularFile(file.path) : openForAppend(file.path);
   } catch (error) {
     // If the folder is missing too, the file was not removed by another process: a volume may not be mounted.
     if (isMissingFileError(error) && existsSync(dirname(file.path))) throw new FileReplacedError(file, error);
     if (!isForbidden(error)) throw error;
     // A file without write permission can still be read.
-    handle = openSync(file.path, "r");
+    handle = openRegularFile(file.path);
   }
   try {
     const header = readHeader(handle);

@@ -2,7 +2,17 @@
 import type { LocatedLine } from "./catalog.js";
 import { type DataFile, LINES_PER_PROGRESS, readLines } from "./data-file.js";
 import type { Fences } from "./fences.js";
-import { type CommitFooter, expandHeads, headId, type LineHead, parseLine } from "./lines.js";
+import { SavepointError } from "../../errors.js";
+import {
+  type CommitFooter,
+  expandHeads,
+  headId,
+  isFooter,
+  isHead,
+  isHeader,
+  type LineHead,
+  parseLine,
+} from "./lines.js";
 
 /** Damage in a file. */
 export interface FileProblem {
@@ -59,9 +69,8 @@ export function scanFile(file: DataFile, handle: number, { from, to, fences, onP
     if (++count % LINES_PER_PROGRESS === 0) onProgress?.();
     const fields = ends ? parseLine(bytes)?.fields : undefined;
     const length = bytes.length + 1;
-    if (!fields) uncommittedDamage.push(offset);
-    else if ("savepoint" in fields) end = Math.max(end, offset + length);
-    else if ("commit" in fields) {
+    if (isHeader(fields)) end = Math.max(end, offset + length);
+    else if (isFooter(fields)) {
       const footer = fields as unknown as CommitFooter;
       if (fences.isVoid(footer)) {
         // The number of a void commit is reused by a valid one.
@@ -74,7 +83,8 @@ export function scanFile(file: DataFile, handle: number, { from, to, fences, onP
       for (const damage of uncommittedDamage) problems.push(damagedLine(file, damage));
       footers.set(offset + length, footer);
       [uncommitted, uncommittedDamage, end] = [[], [], offset + length];
-    } else uncommitted.push({ file, offset, length, head: fields as unknown as LineHead });
+    } else if (isHead(fields)) uncommitted.push({ file, offset, length, head: fields as unknown as LineHead });
+    else uncommittedDamage.push(offset);
   }
   return { committed, footers, end, uncommitted, uncommittedDamage, problems };
 }
@@ -106,9 +116,23 @@ export function findLostLines(
   const present = new Set(lines.map(({ head }) => headId(head)));
   const lost: LocatedLine[] = [];
   for (const head of expandHeads(heads)) {
-    if (!present.has(headId(head))) lost.push({ file, offset, length: 0, head });
+    if (present.has(headId(head))) continue;
+    lost.push({ file, offset, length: 0, head });
+    expectFewLost(++file.lostLines, file.path);
   }
   return lost;
+}
+
+/** The most lost lines of a store: a short line can list any number of them. */
+const MAX_LOST = 1 << 20;
+
+/** Throws `DAMAGED` if more lines are lost than a reader can keep in memory. @param where the path of a file or store */
+export function expectFewLost(lost: number, where: string): void {
+  if (lost <= MAX_LOST) return;
+  throw new SavepointError(
+    "DAMAGED",
+    `${where} lists more than ${MAX_LOST} lines that are missing. Restore it from a backup.`,
+  );
 }
 
 /** Appends any number of elements: `push(...elements)` fails above the maximum number of arguments. */

@@ -10,12 +10,21 @@
  * | `lock/` | the files of the lock |
  */
 import { createHash } from "node:crypto";
-import { mkdirSync, openSync, readdirSync, statSync } from "node:fs";
+import { lstatSync, readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader, withHandle } from "./data-file.js";
+import type { DiskOptions } from "../contract/index.js";
 import { storeNotFound } from "../shared/index.js";
-import { targetOfTemporary } from "../../util/index.js";
+import {
+  createFolders,
+  openRegularFile,
+  PRIVATE_MODE,
+  type Shape,
+  targetOfTemporary,
+  wrongKind,
+} from "../../util/index.js";
+import { isBlobName } from "./lines.js";
 
 const EXTENSION = ".jsonl";
 const COMMITS = `commits${EXTENSION}`;
@@ -44,8 +53,21 @@ export function tapeFileName(tape: string): string {
   return `h-${createHash("sha256").update(tape).digest("hex")}`;
 }
 
+/** Whether this is the name of a data file, as {@link tapeFileName} makes it. Other names never become paths. */
+export const isDataFileName: Shape = (name) =>
+  typeof name === "string" &&
+  name.length <= MAX_NAME &&
+  /^(records|t-([a-z0-9-]|%[0-9a-f]{2})*|h-[0-9a-f]{64})$/.test(name);
+
+/** Compressed blobs have this extension, so that other tools can decompress them. */
+export const COMPRESSED = ".gz";
+
 export class Folder {
-  constructor(readonly path: string) {}
+  /** @param mode the permissions of new files */
+  constructor(
+    readonly path: string,
+    readonly mode: number = PRIVATE_MODE,
+  ) {}
 
   get commits(): string {
     return join(this.path, COMMITS);
@@ -73,7 +95,11 @@ export class Folder {
     return join(this.folderOf(name), `${name}${EXTENSION}`);
   }
 
+  /** The path of a blob. Throws `DAMAGED` if the name is not a hash: it must not lead out of the folder. */
   blob(hash: string): string {
+    if (!isBlobName(hash)) {
+      throw new SavepointError("DAMAGED", `${JSON.stringify(hash)} is not the name of a blob: expected 64 hex digits.`);
+    }
     return join(this.blobs, hash.slice(0, 2), hash);
   }
 
@@ -83,17 +109,20 @@ export class Folder {
       .filter(isTapeFile)
       .map((name) => name.slice(0, -EXTENSION.length))
       .sort();
-    return statSync(this.file(RECORDS_FILE), { throwIfNoEntry: false }) ? [...names, RECORDS_FILE] : names;
+    return statIfPresent(this.file(RECORDS_FILE)) ? [...names, RECORDS_FILE] : names;
   }
 
   /** Whether nothing has been written to the store yet. */
   get isNew(): boolean {
-    return !statSync(this.commits, { throwIfNoEntry: false }) && this.listDataFiles().length === 0;
+    return !statIfPresent(this.commits) && this.listDataFiles().length === 0;
   }
 
   /** The paths of temporary files that the holder of the lock, or an earlier one, has not renamed. */
   temporaryFiles(): string[] {
-    const isOwn = (name: string): boolean => /^(commits|records|[th]-.*)\.jsonl$/.test(targetOfTemporary(name) ?? "");
+    const isOwn = (name: string): boolean => {
+      const target = targetOfTemporary(name) ?? "";
+      return target === COMMITS || target === `${RECORDS_FILE}${EXTENSION}` || isTapeFile(target);
+    };
     return [this.path, this.tapes].flatMap((folder) =>
       readdirSync(folder)
         .filter(isOwn)
@@ -101,33 +130,50 @@ export class Folder {
     );
   }
 
-  /** The names of all files in the folders of blobs, including temporary ones. */
-  storedBlobs(): string[] {
-    const parts = readdirSync(this.blobs).filter((name) => /^[0-9a-f]{2}$/.test(name));
-    return parts.flatMap((part) => readdirSync(join(this.blobs, part)));
+  /** The files in the folders of blobs, including temporary ones. Users may keep files of their own there. */
+  storedBlobs(): { readonly path: string; readonly hash: string }[] {
+    return this.#blobFolders().flatMap((folder) =>
+      readdirSync(folder).flatMap((name) => {
+        const file = targetOfTemporary(name) ?? name;
+        const hash = file.endsWith(COMPRESSED) ? file.slice(0, -COMPRESSED.length) : file;
+        return isBlobName(hash) ? [{ path: join(folder, name), hash }] : [];
+      }),
+    );
+  }
+
+  #blobFolders(): string[] {
+    if (!statIfPresent(this.blobs)) return [];
+    return readdirSync(this.blobs)
+      .filter((name) => /^[0-9a-f]{2}$/.test(name))
+      .map((name) => join(this.blobs, name));
   }
 
   /**
    * Creates missing folders. A folder that contains something other than a store is rejected and not changed.
    *
-   * @param create whether to create a store if there is none; otherwise that fails with `STORE_NOT_FOUND`
+   * Fails with `STORE_NOT_FOUND` if there is no store and it must not be created. A read-only store is not changed at all.
    */
-  prepare(url: string, create = true): void {
+  prepare(url: string, { create = true, readOnly = false }: Pick<DiskOptions, "create" | "readOnly">): void {
     const stat = statSync(this.path, { throwIfNoEntry: false });
-    if (!create && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
+    if ((!create || readOnly) && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false })))
+      throw storeNotFound(url);
     if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, not a folder");
     if (stat && !this.#isStore()) throw notAStore(url, "the folder contains other files");
-    for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });
+    const folders = [this.tapes, this.blobs, this.lock];
+    for (const folder of folders) expectFolder(folder);
+    if (!readOnly) for (const folder of folders) createFolders(folder, this.mode);
+    for (const folder of this.#blobFolders()) expectFolder(folder);
   }
 
   /** Whether the folder is a store, empty, or left by a process that died while it created a store. */
   #isStore(): boolean {
     const folders = [TAPES, BLOBS, LOCK];
     const names = readdirSync(this.path).filter((name) => !name.startsWith("."));
+    if (names.includes(TAPES)) expectFolder(this.tapes);
     const files = [this.commits, this.file(RECORDS_FILE), ...(names.includes(TAPES) ? this.#tapeFiles() : [])];
-    const written = files.filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
+    const written = files.filter((path) => (statIfPresent(path)?.size ?? 0) > 0);
     // Users may add files of their own, and some headers may be damaged: one intact header is enough.
-    if (written.length > 0) return written.some((path) => withHandle(openSync(path, "r"), readHeader) !== undefined);
+    if (written.length > 0) return written.some((path) => withHandle(openRegularFile(path), readHeader) !== undefined);
     const own = [...folders, COMMITS, `${RECORDS_FILE}${EXTENSION}`];
     return names.every((name) => own.includes(name) || targetOfTemporary(name) === COMMITS);
   }
@@ -141,7 +187,21 @@ export class Folder {
 
 /** Whether a file in the folder of tapes is a data file. Users may keep files of their own there. */
 function isTapeFile(name: string): boolean {
-  return /^[th]-/.test(name) && name.endsWith(EXTENSION);
+  return (
+    name.endsWith(EXTENSION) &&
+    isDataFileName(name.slice(0, -EXTENSION.length)) &&
+    name !== `${RECORDS_FILE}${EXTENSION}`
+  );
+}
+
+/** The status of a file; of a link itself, not of its target. */
+function statIfPresent(path: string): Stats | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}
+
+/** Throws `DAMAGED` if the path exists and is not a folder: what a link points to does not belong to the store. */
+function expectFolder(path: string): void {
+  if (statIfPresent(path)?.isDirectory() === false) throw wrongKind(path, "folder");
 }
 
 function notAStore(url: string, why: string): SavepointError<"NOT_A_STORE"> {

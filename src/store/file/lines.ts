@@ -18,6 +18,18 @@
  */
 import { crc32 } from "node:zlib";
 import type { KeyRange } from "../contract/index.js";
+import {
+  either,
+  isCounter,
+  isNumber,
+  isString,
+  listOf,
+  objectOf,
+  oneOf,
+  optional,
+  type Shape,
+  tupleOf,
+} from "../../util/index.js";
 
 /** The version of the format, which every file header contains. */
 export const FORMAT = 2;
@@ -57,6 +69,49 @@ export interface FileHeader {
   readonly file: string;
   readonly generation: number;
 }
+
+/** The highest number of a commit. Writers reject higher ones, so that they stay exact. */
+export const MAX_COMMIT = 2 ** 50;
+
+/** The name of a blob. */
+export const isBlobName: Shape = (value) => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
+
+/** The number of a commit, or the generation of a file. */
+export const isCommit: Shape = (value) => isCounter(value) && (value as number) <= MAX_COMMIT;
+
+/** The shapes of heads, by the field that says what a line is about. */
+const HEADS: Readonly<Record<string, Shape>> = {
+  put: objectOf({ put: isString, at: isCommit, refs: optional(isString), as: optional(oneOf("text", "lines")) }),
+  item: objectOf({
+    item: isCounter,
+    tape: isString,
+    at: isCommit,
+    refs: optional(isString),
+    as: optional(oneOf("text")),
+    count: optional(isCounter),
+  }),
+  blob: objectOf({ blob: isBlobName, used: isNumber, bytes: isCounter, at: isCommit }),
+  delete: objectOf({ delete: either(isString, objectOf({ from: isString, to: isString })), at: isCommit }),
+  free: objectOf({ free: isString, spans: listOf(tupleOf(isCounter, isCounter)), at: isCommit }),
+  drop: objectOf({ drop: isBlobName, at: isCommit }),
+};
+
+/** Fields of exactly one of these kinds, each of which has a field of its name. */
+export function oneKindOf(kinds: Readonly<Record<string, Shape>>): Shape {
+  return (value) => {
+    const [kind, ...others] = Object.keys(value ?? {}).filter((name) => Object.hasOwn(kinds, name));
+    return kind !== undefined && others.length === 0 && (kinds[kind] as Shape)(value);
+  };
+}
+
+/** Whether decoded fields are a head: of a record, an item, a blob or a removal. */
+export const isHead = oneKindOf(HEADS);
+
+/** Whether decoded fields are a footer. */
+export const isFooter = objectOf({ commit: isCommit, fence: optional(isCounter), holds: listOf(isHead) });
+
+/** Whether decoded fields are a header, also one of a later format. */
+export const isHeader = objectOf({ savepoint: isCounter, file: isString, generation: isCommit });
 
 const NEWLINE = 10;
 const SUM = ',"sum":';
@@ -104,8 +159,8 @@ function isEmbeddable(line: string): boolean {
 /** An intact line. */
 export interface Line {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Decodes the value. Only for lines that have one. */
-  readonly value: () => string;
+  /** Decodes the value; `undefined` if the line has none, or one that Savepoint does not write. */
+  readonly value: () => string | undefined;
 }
 
 /** Decodes a line without its line end; `undefined` if it is damaged. */
@@ -119,15 +174,25 @@ export function parseLine(bytes: Buffer): Line | undefined {
   try {
     const head = `${bytes.toString("utf8", 0, hasValue ? start : end)}}`;
     const fields = JSON.parse(head) as Record<string, unknown>;
-    return { fields, value: () => decodeValue(fields["as"], bytes.toString("utf8", start + VALUE.length, end)) };
+    const value = (): string | undefined =>
+      hasValue ? decodeValue(fields["as"], bytes.toString("utf8", start + VALUE.length, end)) : undefined;
+    return { fields, value };
   } catch {
     // A correct checksum of something that is not JSON: this line was not written by Savepoint.
     return undefined;
   }
 }
 
-function decodeValue(as: unknown, text: string): string {
-  if (as === "text") return JSON.parse(text) as string;
+function decodeValue(as: unknown, text: string): string | undefined {
+  if (as === "text") {
+    try {
+      const value: unknown = JSON.parse(text);
+      return typeof value === "string" ? value : undefined;
+    } catch {
+      // A fitting checksum does not mean that the line was written by Savepoint.
+      return undefined;
+    }
+  }
   return as === "lines" ? text.slice(1, -1).split(LINE_SEPARATOR).join("\n") : text;
 }
 

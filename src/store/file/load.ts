@@ -18,7 +18,7 @@ import {
 } from "./data-file.js";
 import { fenceField, Fences } from "./fences.js";
 import { FileReplacedError } from "./file-handles.js";
-import { EMPTY_SCAN, type FileProblem, pushAll, scanFile } from "./file-scan.js";
+import { EMPTY_SCAN, expectFewLost, type FileProblem, pushAll, scanFile } from "./file-scan.js";
 import type { Folder } from "./folder.js";
 import { type CommitFooter, FORMAT, summarizeHeads } from "./lines.js";
 import type { HeldLock } from "./lock.js";
@@ -77,6 +77,7 @@ export function loadStore(
   };
   const lines: LocatedLine[] = [];
   let needsFileRepair = false;
+  let lostLines = 0;
   for (const name of new Set([...names, ...index.files.keys()])) {
     onProgress();
     const entries = index.files.get(name) ?? [];
@@ -85,6 +86,7 @@ export function loadStore(
     const hasLog = logContents !== undefined;
     const { file, reconciled, isRepaired } = loadFile(folder, name, { entries, hasLog, fences, mode, onProgress });
     needsFileRepair ||= isRepaired;
+    expectFewLost((lostLines += file.lostLines), folder.path);
     pushAll(state.problems, reconciled.problems);
     if (reconciled.isUnused) continue;
     state.files.set(name, file);
@@ -136,7 +138,7 @@ function loadFile(
     const endsLine = handle !== undefined && isLineEnd(handle, reconciled.size);
     const repairs = planRepairs(file, reconciled, { exists: handle !== undefined, size, endsLine }, fences);
     if (lock) {
-      applyRepairs(file, repairs, lock);
+      applyRepairs(file, repairs, lock, folder.mode);
       if (!reconciled.isUnused) syncUnlogged(file, reconciled.loggedSize);
     }
     return { file, reconciled, isRepaired: repairs.length > 0 };

@@ -11,11 +11,11 @@
  * over the lock: it renames the file, which the old holder notices before it acknowledges a write, and adds a fence that makes
  * later writes of the old holder void (fences.ts). Renamed files and the files of dead processes stay until the fence is written.
  */
-import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isMissingFileError } from "../../util/index.js";
+import { isMissingFileError, PRIVATE_MODE } from "../../util/index.js";
 import {
   fencedName,
   isAbandoned,
@@ -56,6 +56,11 @@ export interface LockOptions {
    * @default half of `timeout`, but at least 2 s and at most 5 s
    */
   readonly silence?: number | undefined;
+  /**
+   * The permissions of new lock files. Only their names matter to other processes.
+   * @default 0o600
+   */
+  readonly mode?: number;
   readonly report: (message: string, error: unknown) => void;
 }
 
@@ -96,6 +101,7 @@ export class FolderLock {
   readonly #url: string;
   readonly #timeout: number;
   readonly #silence: number;
+  readonly #mode: number;
   readonly #report: (message: string, error: unknown) => void;
   readonly #observations = new Map<string, Observation>();
   /** Abandoned files of other processes that have been fenced off and could not be removed. */
@@ -106,11 +112,12 @@ export class FolderLock {
   #refreshedAt = 0;
   #isReported = false;
 
-  constructor(folder: string, url: string, { timeout, silence, report }: LockOptions) {
+  constructor(folder: string, url: string, { timeout, silence, mode = PRIVATE_MODE, report }: LockOptions) {
     this.#folder = folder;
     this.#url = url;
     this.#timeout = timeout;
     this.#silence = silence ?? Math.min(MAX_SILENCE, Math.max(MIN_SILENCE, timeout / 2));
+    this.#mode = mode;
     this.#report = report;
   }
 
@@ -218,9 +225,11 @@ export class FolderLock {
    * with coarse times (Linux before 6.13: up to 10 ms), several changes in a row may leave the mark the same.
    */
   observe(): { isFree: boolean; mark: string } {
-    const { mtimeNs } = statSync(this.#folder, { bigint: true });
+    // A read-only store may lack the folder: no process has it open for writing then.
+    const stats = statSync(this.#folder, { bigint: true, throwIfNoEntry: false });
+    if (!stats) return { isFree: true, mark: "" };
     const isFree = this.#files().every((name) => this.#unremovable.has(name) || isAbandoned(name));
-    return { isFree, mark: String(mtimeNs) };
+    return { isFree, mark: String(stats.mtimeNs) };
   }
 
   #path(name: string): string {
@@ -229,7 +238,7 @@ export class FolderLock {
 
   #create(requestedAt: number): string {
     const name = newLockName(requestedAt);
-    closeSync(openSync(this.#path(name), "wx"));
+    closeSync(openSync(this.#path(name), "wx", this.#mode));
     this.#refreshedAt = performance.now();
     return name;
   }
@@ -266,7 +275,8 @@ export class FolderLock {
    * clocks of two machines differ.
    */
   #measureSilence(name: string): number {
-    const refreshedAt = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    // A link could point to a file that changes all the time.
+    const refreshedAt = lstatSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const now = performance.now();
     const last = this.#observations.get(name);
     if (last?.refreshedAt !== refreshedAt) {

@@ -85,16 +85,22 @@ export class FilePacker {
 
   async #replace(file: DataFile, removalsUntil: number): Promise<void> {
     const { contents, lock } = this.#access;
-    const commit = ++contents.catalog.lastCommit;
+    const commit = contents.catalog.nextCommit;
+    contents.catalog.lastCommit = commit;
     const next = newDataFile(file.name, file.path, commit);
     const kept: LocatedLine[] = [];
     lock.assertHeld();
     await contents.handles.using(file, (handle) =>
-      replaceFile(file.path, this.#compactedBytes(file, handle, next, removalsUntil, kept), (point) => {
-        this.#probe(point);
-        // Other processes must not read a file that was written without the lock.
-        if (point === "replace:written") lock.assertHeld();
-      }),
+      replaceFile(
+        file.path,
+        this.#compactedBytes(file, handle, next, removalsUntil, kept),
+        (point) => {
+          this.#probe(point);
+          // Other processes must not read a file that was written without the lock.
+          if (point === "replace:written") lock.assertHeld();
+        },
+        contents.folder.mode,
+      ),
     );
     const isEmpty = kept.length === 0;
     const { generation, size } = next;

@@ -4,7 +4,7 @@ import type { RecordResult } from "../shared/index.js";
 import type { CatalogEntry, LineLocation } from "./catalog.js";
 import { readBytes } from "./data-file.js";
 import { type FileHandles, FileReplacedError } from "./file-handles.js";
-import { type Line, parseLine } from "./lines.js";
+import { isHead, type Line, parseLine } from "./lines.js";
 
 /** Lines with at most this many bytes between them are read together. */
 const MAX_GAP = 16_384;
@@ -23,10 +23,10 @@ export class LineReader {
 
   record(key: string, entry: CatalogEntry): RecordResult {
     const [line] = this.lines([entry]);
-    if (line?.fields["put"] !== key || line.fields["at"] !== entry.at) {
-      return { key, unreadable: `the record ${JSON.stringify(key)} is damaged` };
-    }
-    return { key, value: line.value(), refs: refsOf(line) };
+    const damaged = { key, unreadable: `the record ${JSON.stringify(key)} is damaged` };
+    if (line?.fields["put"] !== key || line.fields["at"] !== entry.at) return damaged;
+    const value = line.value();
+    return value === undefined ? damaged : { key, value, refs: refsOf(line) };
   }
 
   /** Reads items. The results are in the order of the requests. */
@@ -36,8 +36,9 @@ export class LineReader {
       if (!entry) return { unreadable: `item ${item} of tape ${tape} is missing` };
       const line = lines[index];
       const isItem = line?.fields["item"] === item && line.fields["tape"] === tape;
-      if (!line || !isItem) return { unreadable: `item ${item} of tape ${tape} is damaged` };
-      return { json: line.value(), refs: refsOf(line) };
+      const json = isItem ? line.value() : undefined;
+      if (!line || json === undefined) return { unreadable: `item ${item} of tape ${tape} is damaged` };
+      return { json, refs: refsOf(line) };
     });
   }
 
@@ -64,7 +65,7 @@ export class LineReader {
         const { offset, length } = locations[from] as LineLocation;
         const start = offset - first.offset;
         // Without the line end.
-        if (bytes.length >= start + length) lines[from] = parseLine(bytes.subarray(start, start + length - 1));
+        if (bytes.length >= start + length) lines[from] = parseHeadLine(bytes.subarray(start, start + length - 1));
       }
     }
     return lines;
@@ -78,6 +79,12 @@ export class LineReader {
       throw error;
     }
   }
+}
+
+/** Decodes a line of a record, an item, a blob or a removal. The file may have changed since it was scanned. */
+function parseHeadLine(bytes: Buffer): Line | undefined {
+  const line = parseLine(bytes);
+  return isHead(line?.fields) ? line : undefined;
 }
 
 function refsOf(line: Line): string {

@@ -3,9 +3,9 @@
  * footer that lists them, so that no process takes an older version for the newest one: the commit log, which knows about them
  * now, is shortened from time to time.
  */
-import { fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
+import { closeSync, constants, existsSync, fsyncSync, ftruncateSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { syncFolderSync, writeBytes } from "../../util/index.js";
+import { createFile, openRegularFile, syncFolderSync, writeBytes } from "../../util/index.js";
 import { type DataFile, headerLine, openForAppend, withHandle } from "./data-file.js";
 import { fenceField, type Fences } from "./fences.js";
 import { type CommitFooter, encodeLine } from "./lines.js";
@@ -46,13 +46,16 @@ export function endLastLine(file: DataFile, lock: HeldLock): void {
   append(file.path, "\n");
 }
 
-/** Applies repairs to a file. The lock is held. */
-export function applyRepairs(file: DataFile, repairs: readonly Repair[], lock: HeldLock): void {
+/** Applies repairs to a file. The lock is held. @param mode the permissions of a file that is created again */
+export function applyRepairs(file: DataFile, repairs: readonly Repair[], lock: HeldLock, mode: number): void {
   for (const repair of repairs) {
     lock.assertHeld();
     if (repair.kind === "remove") rmSync(file.path, { force: true });
-    else if (repair.kind === "truncate") truncateSync(file.path, repair.size);
-    else file.size += append(file.path, repair.text);
+    else if (repair.kind === "truncate") truncate(file.path, repair.size);
+    else {
+      if (!existsSync(file.path)) closeSync(createFile(file.path, mode));
+      file.size += append(file.path, repair.text);
+    }
   }
 }
 
@@ -67,6 +70,11 @@ export function syncUnlogged(file: DataFile, loggedSize: number | undefined): vo
 /** Returns the number of bytes that were written. */
 function append(path: string, text: string): number {
   const bytes = Buffer.from(text);
-  withHandle(openSync(path, "a"), (handle) => writeBytes(handle, bytes));
+  const flags = constants.O_WRONLY | constants.O_APPEND;
+  withHandle(openRegularFile(path, flags), (handle) => writeBytes(handle, bytes));
   return bytes.length;
+}
+
+function truncate(path: string, size: number): void {
+  withHandle(openForAppend(path), (handle) => ftruncateSync(handle, size));
 }

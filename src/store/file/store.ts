@@ -16,6 +16,7 @@ import {
 import {
   createFailureReporter,
   busyTimeoutOf,
+  fileModeOf,
   type Commit,
   type CommitResult,
   type DiskOptions,
@@ -65,15 +66,16 @@ export async function openFileStore(
 ): Promise<Store> {
   const url = `file:${path}`;
   try {
-    const folder = new Folder(resolve(path));
-    folder.prepare(url, options.create);
+    const folder = new Folder(resolve(path), fileModeOf(options));
+    folder.prepare(url, options);
     const lock = new FolderLock(folder.lock, url, {
       timeout: busyTimeoutOf(options),
       silence: internals.silence,
+      mode: folder.mode,
       report: createFailureReporter(options),
     });
-    const access = new StoreAccess(new StoreContents(folder, url), lock);
-    if (folder.isNew) await access.exclusive(() => {});
+    const access = new StoreAccess(new StoreContents(folder, url, options.readOnly), lock);
+    if (folder.isNew && !options.readOnly) await access.exclusive(() => {});
     else await access.read(() => {});
     return new FileStore(access, options, internals);
   } catch (error) {
@@ -193,7 +195,7 @@ class FileStore extends CloseableStore implements Store {
         const { catalog } = this.#contents;
         const isLive = createLivenessTest(live);
         const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const numbers = new IntervalSet();
         for (const [item] of dead) numbers.add(item, 1);
         const head = { free: tape, spans: numbers.spans().map(({ start, count }) => [start, count] as const), at };
@@ -215,7 +217,7 @@ class FileStore extends CloseableStore implements Store {
         const { catalog, handles } = this.#contents;
         const requests = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
         const stored = new LineReader(handles, true).items(requests);
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const lines = requests
           .filter((_, index) => "unreadable" in (stored[index] as Frame | Unreadable))
           .map(({ item }) => {
@@ -247,7 +249,7 @@ class FileStore extends CloseableStore implements Store {
           const blob = catalog.blob(hash);
           if (blob && blob.used < unusedSince) sizes.set(hash, blob.bytes);
         }
-        const at = catalog.lastCommit + 1;
+        const at = catalog.nextCommit;
         const lines = [...sizes.keys()].map((drop) => ({ head: { drop, at } }));
         if (lines.length > 0) group.append(RECORDS_FILE, at, lines);
         return sizes;

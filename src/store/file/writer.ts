@@ -104,7 +104,7 @@ export class FileWriter {
     const failed = this.#failedChecks(commit);
     if (failed.length > 0) throw commitConflict(failed);
     const { firsts, counters } = this.#numberItems(commit);
-    const at = this.#access.contents.catalog.lastCommit + 1;
+    const at = this.#access.contents.catalog.nextCommit;
     const lines = [
       ...this.#deleteLines(commit, at),
       ...this.#putLines(commit, counters, at),

@@ -1,6 +1,7 @@
 /**
- * The connection to the database: statements over a pool, each a transaction of its own. While the database is unreachable,
- * a statement is retried for as long as the options allow.
+ * The connection to the database: runs single statements over a pool, each in its own transaction, and reserves connections for
+ * transactions of several statements. While the database is unreachable, a single statement is retried for as long as the options
+ * allow.
  */
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -59,7 +60,7 @@ export class PostgresConnection {
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
     // While the database is unreachable, every waiting statement adds a listener.
     setMaxListeners(0, this.#closing.signal);
-    // The pool replaces an idle connection that breaks when it next needs one.
+    // If an idle connection breaks, the pool opens a new one when it next needs a connection, so the error can be ignored.
     pool.on("error", ignoreIdleError);
     // The errors of the caller's own pool are handled by the caller.
     if (owned) pool.on("acquire", guardClient);
@@ -117,7 +118,8 @@ export class PostgresConnection {
     if (this.#isEnded) throw storeClosed(this.url);
     const client = await this.connect();
     let broken = false;
-    // Without a listener, the error event of a broken connection would end the process. The next statement fails as well.
+    // Without a listener, the error event of a broken connection would end the process. The event can be ignored, because the next
+    // statement on the connection fails anyway.
     client.on("error", ignoreIdleError);
     try {
       return await work(client);
@@ -178,7 +180,7 @@ export class PostgresConnection {
     this.#isEnded = true;
     this.#writer?.release();
     if (this.#isOwned) await this.#pool.end();
-    // The listener of an own pool stays: the server may still send errors while connections end.
+    // The listener stays on a pool that belongs to the store: the server may still send errors while connections end.
     if (!this.#isOwned) this.#pool.off("error", ignoreIdleError);
   }
 }

@@ -104,7 +104,7 @@ export function postgresFailure(error: unknown, url: string, purpose: string): S
   // Errors of the server are recognized by their code: their messages contain names, which may be any words.
   if (!SQL_STATE.test(state)) {
     if (/SCRAM|password must be a string|SASL/i.test(reason)) {
-      return failure("ACCESS_DENIED", "The server requires a password: put it into the URL, or set PGPASSWORD.");
+      return failure("ACCESS_DENIED", "The server requires a password: set PGPASSWORD, or add a line to ~/.pgpass.");
     }
     if (state === "ENOENT" || state === "EACCES") {
       return failure("ACCESS_DENIED", "A file in the URL, such as a certificate, cannot be read.");

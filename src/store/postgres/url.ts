@@ -21,7 +21,7 @@ export function parsePostgresUrl(url: string): PostgresUrl {
 }
 
 function parse(url: string): URL {
-  const example = `"postgres://user:password@host:5432/database"`;
+  const example = `"postgres://user@host:5432/database"`;
   let parsed: URL;
   try {
     parsed = new URL(url);

@@ -5,6 +5,7 @@
 export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
 export { CloseableStore, type ListOptions, type ReserveOptions, type RetainOptions } from "./closeable-store.js";
 export { counterDamaged, readCounter } from "./counter.js";
+export { maxDecompressedSize } from "./decompression-limit.js";
 export {
   commitConflict,
   type FailedCheck,

@@ -1,9 +1,10 @@
 /** Opens a SQLite store: finds or creates the database, and composes the parts that its target needs. */
-import { mkdirSync, realpathSync } from "node:fs";
+import { closeSync, realpathSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { busyTimeoutOf, createFailureReporter, type Store } from "../contract/index.js";
+import { createFile, createFolders } from "../../util/index.js";
+import { busyTimeoutOf, createFailureReporter, fileModeOf, type Store } from "../contract/index.js";
 import { storeNotFound, testHooksOf } from "../shared/index.js";
 import { SqliteConnection } from "./connection.js";
 import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
@@ -71,9 +72,21 @@ function prepareFile(path: string, url: string, options: SqliteOptions): void {
   if (stats?.isDirectory()) throw notADatabase(url);
   const size = Number(stats?.size ?? 0);
   if (options.create === false && size === 0) throw storeNotFound(url);
-  mkdirSync(dirname(path), { recursive: true });
   // SQLite would treat such a short file as a new database.
   if (size > 0 && size < MIN_FILE_BYTES) throw notADatabase(url);
+  const mode = fileModeOf(options);
+  createFolders(dirname(path), mode);
+  if (!stats) createDatabaseFile(path, mode);
+}
+
+/** Creates an empty database, because SQLite would not limit who can read it. Its other files get the same permissions. */
+function createDatabaseFile(path: string, mode: number): void {
+  try {
+    closeSync(createFile(path, mode));
+  } catch (error) {
+    // Another process was faster, or the path is a link to a file that does not exist yet.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 /** Closes the database after a failure, which an error of closing must not hide. */
