@@ -61,27 +61,28 @@ export async function fuzz(cases, { stores, milliseconds, children, keep = false
 
 /** What was found, by cause: the rule, and where the error comes from. Most frequent first. @param {readonly Outcome[]} outcomes */
 function groupFindings(outcomes) {
-  /** @type {Map<string, { cause: string, count: number, stores: string[], kinds: string[], operations: string[], example: { store: string, seed: number, message: string, detail: string } }>} */
+  /** @type {Map<string, { cause: string, cases: Set<string>, stores: Set<string>, kinds: Set<string>, operations: Set<string>, example: { store: string, seed: number, message: string, detail: string } }>} */
   const groups = new Map();
   for (const { store, seed, kind, detail, findings } of outcomes) {
-    const causes = new Map(findings.map((finding) => [causeOf(finding), finding]));
-    for (const [cause, { message, operation, stack }] of causes) {
+    for (const finding of findings) {
+      const cause = causeOf(finding);
+      const message = `${finding.message} at ${finding.stack}`;
       const group = groups.get(cause) ?? {
         cause,
-        count: 0,
-        stores: [],
-        kinds: [],
-        operations: [],
-        example: { store, seed, message: `${message} at ${stack}`, detail },
+        cases: new Set(),
+        stores: new Set(),
+        kinds: new Set(),
+        operations: new Set(),
+        example: { store, seed, message, detail },
       };
-      group.count++;
-      group.stores = [...new Set([...group.stores, store])];
-      group.kinds = [...new Set([...group.kinds, kind])];
-      group.operations = [...new Set([...group.operations, operation])];
+      group.cases.add(`${store} ${seed}`);
+      group.stores.add(store);
+      group.kinds.add(kind);
+      group.operations.add(finding.operation);
       groups.set(cause, group);
     }
   }
-  return [...groups.values()].sort((a, b) => b.count - a.count);
+  return [...groups.values()].sort((a, b) => b.cases.size - a.cases.size);
 }
 
 /** @param {import("./pool.mjs").Finding} finding */

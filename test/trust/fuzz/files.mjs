@@ -216,7 +216,17 @@ function moveLine(folder, lines, log, _, numbers, random) {
 function addCommit(folder, lines, log, _, numbers, random) {
   const last = Math.max(...lines.map(({ fields }) => Number(fields["at"] ?? fields["commit"] ?? 0)));
   const at = pick(random, [last + 1, last + 1, last + 1, Number.MAX_SAFE_INTEGER, 2 ** 40]);
-  const outside = ["../../canary/file", "..", ".", "", "/etc/hostname", "a/b", "\u0000", "x".repeat(5000)];
+  const outside = [
+    "../../canary/file",
+    "../../../canary/file",
+    "..",
+    ".",
+    "",
+    "/etc/hostname",
+    "a/b",
+    "\u0000",
+    "x".repeat(5000),
+  ];
   const subject = pick(random, [
     { drop: pick(random, outside), at },
     { blob: pick(random, outside), used: 0, bytes: 5, at },
@@ -253,8 +263,8 @@ function changeLog(folder, _lines, log, _records, _numbers, random) {
   const line = pick(random, log);
   const path = {
     file: pick(random, [
-      "../../canary/file",
-      "../../canary/log",
+      "../../../canary/file",
+      "../../../canary/log",
       "../commits",
       "",
       "/etc/hostname",

@@ -41,8 +41,8 @@ const { outcomes, groups } = await fuzz(cases(), {
   log: console.log,
 });
 
-/** @param {readonly string[]} names */
-const some = (names) => names.slice(0, 6).join(", ") + (names.length > 6 ? ", …" : "");
+/** @param {Set<string>} names */
+const some = (names) => [...names].slice(0, 6).join(", ") + (names.size > 6 ? ", …" : "");
 
 for (const store of values.store) {
   const cases = outcomes.filter((outcome) => outcome.store === store);
@@ -58,9 +58,9 @@ for (const store of values.store) {
     console.log(`  ${String(count).padStart(6)}  ${kind}`);
 }
 console.log(groups.length === 0 ? "Nothing was found." : `Found, by cause (${groups.length}):`);
-for (const { cause, count, stores, kinds, operations, example } of groups) {
-  console.log(`  ${String(count).padStart(5)}  ${cause}`);
-  console.log(`         ${stores.join(", ")}; changed: ${some(kinds)}; in: ${some(operations)}`);
+for (const { cause, cases: found, stores, kinds, operations, example } of groups) {
+  console.log(`  ${String(found.size).padStart(5)}  ${cause}`);
+  console.log(`         ${some(stores)}; changed: ${some(kinds)}; in: ${some(operations)}`);
   console.log(`         npm run test:fuzz -- --store ${example.store} --seed ${example.seed} --cases 1`);
   if (values.verbose) console.log(`         ${example.message}\n         ${example.detail}`);
 }
