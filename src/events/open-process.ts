@@ -6,7 +6,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
-import { type Commit, type CommitResult, scan, type Store } from "../store/index.js";
+import { type Commit, type CommitResult, overrideStore, scan, type Store } from "../store/index.js";
 import { isCertainlyDead, type ProcessIdentity, thisProcess } from "../util/index.js";
 import { ALL_OPEN_PROCESSES, openProcessKey } from "../records/index.js";
 
@@ -51,7 +51,7 @@ export class ProcessRegistration {
 
   constructor(target: Store) {
     this.#target = target;
-    this.store = overrideCommit(target, (commit) => this.#commit(commit));
+    this.store = overrideStore(target, { commit: (commit) => this.#commit(commit) });
   }
 
   /** Removes the registration. Call it before the store is closed. */
@@ -77,25 +77,6 @@ export class ProcessRegistration {
     }
   }
 }
-
-/**
- * A view of a store with another `commit`. Every other member is forwarded, including optional and future ones. Methods
- * are called on the store itself, because stores have private fields.
- */
-function overrideCommit(store: Store, commit: Store["commit"]): Store {
-  const view = { commit } as Store;
-  for (let owner: object | null = store; owner && owner !== Object.prototype; owner = prototypeOf(owner)) {
-    for (const name of Reflect.ownKeys(owner)) {
-      if (Object.hasOwn(view, name) || name === "constructor") continue;
-      const read = (): unknown => Reflect.get(store, name);
-      const call = (...args: unknown[]): unknown => Reflect.apply(read() as () => unknown, store, args);
-      Object.defineProperty(view, name, typeof read() === "function" ? { value: call } : { get: read });
-    }
-  }
-  return view;
-}
-
-const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null;
 
 /** The processes that crashed with the store open, and the keys of their registrations. */
 export async function findCrashedProcesses(

@@ -20,6 +20,7 @@ export {
   FIRST_PAGE_SIZE,
   nextPageSize,
   openScanTextIndex,
+  overrideStore,
   type RecordResult,
   scan,
   scanPages,

@@ -26,6 +26,12 @@ export interface DiskOptions {
    */
   readonly create?: boolean;
   /**
+   * Open the store only to read it. Nothing at all is written: no lock, no registration of this process, no index, no
+   * migration. Every write is rejected with `READ_ONLY`. Implies `create: false`. A search builds its index in memory.
+   * @default false
+   */
+  readonly readOnly?: boolean;
+  /**
    * The clock, in milliseconds.
    * @default Date.now
    */

@@ -14,6 +14,7 @@ import { mkdirSync, openSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader, withHandle } from "./data-file.js";
+import type { DiskOptions } from "../contract/index.js";
 import { storeNotFound } from "../shared/index.js";
 import { targetOfTemporary } from "../../util/index.js";
 
@@ -108,15 +109,16 @@ export class Folder {
   }
 
   /**
-   * Creates missing folders. A folder that contains something other than a store is rejected and not changed.
+   * Creates missing folders, unless nothing may be written. A folder that contains something other than a store is rejected and not changed.
    *
-   * @param create whether to create a store if there is none; otherwise that fails with `STORE_NOT_FOUND`
+   * @param options with `create: false`, a missing store fails with `STORE_NOT_FOUND`
    */
-  prepare(url: string, create = true): void {
+  prepare(url: string, { create = true, readOnly = false }: Pick<DiskOptions, "create" | "readOnly"> = {}): void {
     const stat = statSync(this.path, { throwIfNoEntry: false });
     if (!create && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
     if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, not a folder");
     if (stat && !this.#isStore()) throw notAStore(url, "the folder contains other files");
+    if (readOnly) return;
     for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });
   }
 

@@ -218,9 +218,11 @@ export class FolderLock {
    * with coarse times (Linux before 6.13: up to 10 ms), several changes in a row may leave the mark the same.
    */
   observe(): { isFree: boolean; mark: string } {
-    const { mtimeNs } = statSync(this.#folder, { bigint: true });
+    const stats = statSync(this.#folder, { bigint: true, throwIfNoEntry: false });
+    // A folder under version control lacks it, because it is empty; a read-only store does not create it.
+    if (!stats) return { isFree: true, mark: "" };
     const isFree = this.#files().every((name) => this.#unremovable.has(name) || isAbandoned(name));
-    return { isFree, mark: String(mtimeNs) };
+    return { isFree, mark: String(stats.mtimeNs) };
   }
 
   #path(name: string): string {

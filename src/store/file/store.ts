@@ -66,14 +66,14 @@ export async function openFileStore(
   const url = `file:${path}`;
   try {
     const folder = new Folder(resolve(path));
-    folder.prepare(url, options.create);
+    folder.prepare(url, options);
     const lock = new FolderLock(folder.lock, url, {
       timeout: busyTimeoutOf(options),
       silence: internals.silence,
       report: createFailureReporter(options),
     });
     const access = new StoreAccess(new StoreContents(folder, url), lock);
-    if (folder.isNew) await access.exclusive(() => {});
+    if (folder.isNew && !options.readOnly) await access.exclusive(() => {});
     else await access.read(() => {});
     return new FileStore(access, options, internals);
   } catch (error) {

@@ -45,6 +45,12 @@ export interface PostgresOptions {
    */
   readonly create?: boolean;
   /**
+   * Open the store only to read it: a user with SELECT rights and a standby server are enough. Every write is rejected with
+   * `READ_ONLY`. Implies `create: false`. A search builds its index in memory.
+   * @default false
+   */
+  readonly readOnly?: boolean;
+  /**
    * The clock, in milliseconds. By default the clock of the database, because machines that share a store have different
    * clocks.
    * @default the clock of the database
