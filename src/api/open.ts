@@ -91,21 +91,21 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
       events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason }),
     ...storeOptions,
   });
-  const registration = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
+  const { readOnly = false, create = true } = options;
+  const registration = opened.capabilities.durable && !readOnly ? new ProcessRegistration(opened) : undefined;
   const store = validateReads(registration?.store ?? opened);
   const now = options.now ?? Date.now;
   const policies = new PolicyCache(store, events, now);
   const sweeps = new SweepSchedules();
   const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
-  const ownsStore = opened !== target;
-  const lastShutdown = await readLastShutdown(
-    { ...context, store: validateReads(opened) },
-    options.create === false,
-  ).catch(async (error: unknown) => {
-    // An error of closing follows from the first error, and must not replace it.
-    if (ownsStore) await opened.close().catch(() => {});
-    throw error;
-  });
+  const ownsStore = typeof target === "string" || !("commit" in target);
+  const lastShutdown = await readLastShutdown({ ...context, store: validateReads(opened) }, readOnly || !create).catch(
+    async (error: unknown) => {
+      // An error of closing follows from the first error, and must not replace it.
+      if (ownsStore) await opened.close().catch(() => {});
+      throw error;
+    },
+  );
   if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
   const services = new Services(context, {
     cacheBytes,
@@ -126,9 +126,16 @@ function parseLease(lease: Duration = DEFAULT_LEASE): number {
   );
 }
 
-/** How the heartbeat thread opens the same store: only by URL, only a shared one, and only if it uses the same clock. */
-function addressFor(target: OpenTarget, store: Store, { schema, mode, now }: OpenOptions): StoreAddress | undefined {
-  if (typeof target !== "string" || !store.capabilities.shared || now !== undefined) return undefined;
+/**
+ * How the heartbeat thread opens the same store: only by URL, only a shared one, only if it uses the same clock, and never if the
+ * store was opened read-only.
+ */
+function addressFor(
+  target: OpenTarget,
+  store: Store,
+  { schema, mode, now, readOnly }: OpenOptions,
+): StoreAddress | undefined {
+  if (typeof target !== "string" || !store.capabilities.shared || now !== undefined || readOnly) return undefined;
   const shared = { ...(schema !== undefined && { schema }), ...(mode !== undefined && { mode }) };
   return { url: target, options: { connections: 1, ...shared } };
 }

@@ -7,6 +7,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { SavepointError } from "../errors.js";
+import { parseStoredJson } from "../state/index.js";
 import { invalidArgument, isCounter, isNumber, isString, objectOf, oneOf, tupleOf } from "../util/index.js";
 import type { NumberMoves } from "../conversations/index.js";
 
@@ -207,9 +208,9 @@ export async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint
 export function parseLine(bytes: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString("utf8"));
+    value = parseStoredJson(bytes.toString("utf8"));
   } catch (error) {
-    throw damagedBundle("a line is not valid JSON", error);
+    throw damagedBundle("a line is not valid JSON, or is nested too deeply", error);
   }
   if (typeof value !== "object" || value === null) throw damagedBundle("a line is not a JSON object");
   return value as Record<string, unknown>;

@@ -59,6 +59,11 @@ export class Cli {
     return this.#store;
   }
 
+  /** Opens the store read-only: for verbs that only show something. Nothing is written to it. */
+  read(): Promise<Savepoint> {
+    return this.open({ readOnly: true });
+  }
+
   /** Makes a path from the command line absolute. */
   resolvePath(path: string): string {
     return resolve(this.io.cwd, path);

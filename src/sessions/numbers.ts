@@ -2,7 +2,14 @@
 import { SavepointError } from "../errors.js";
 import type { Store } from "../store/index.js";
 import { Mutex, retryOnConflict } from "../util/index.js";
-import { MAX_NUMBER, NEXT_NUMBER_KEY } from "../records/index.js";
+import {
+  ALL_CONVERSATION_NUMBERS,
+  ALL_GARBAGE,
+  ALL_SESSION_NUMBERS,
+  decodeNumbers,
+  MAX_NUMBER,
+  NEXT_NUMBER_KEY,
+} from "../records/index.js";
 
 /** How many numbers are reserved at once, so that processes that create many sessions rarely conflict. Gaps are harmless. */
 export const NUMBER_BLOCK = 16;
@@ -32,13 +39,22 @@ export class NumberSource {
     const [record] = await this.#store.get([NEXT_NUMBER_KEY]);
     if (record && !("value" in record)) throw damagedCounter(record.unreadable);
     const value = record?.value;
-    const first = Number(value ?? 0);
+    const first = Math.max(Number(value ?? 0), await this.#firstUnused());
     if (first > MAX_NUMBER - NUMBER_BLOCK) throw damagedCounter("the counter of numbers is used up");
     await this.#store.commit({
       checks: [{ key: NEXT_NUMBER_KEY, value }],
       puts: [{ key: NEXT_NUMBER_KEY, value: String(first + NUMBER_BLOCK) }],
     });
     return first;
+  }
+
+  /** The number after all that are in use. A lost or forged counter must not let a new session overwrite an existing one. */
+  async #firstUnused(): Promise<number> {
+    const lasts = [ALL_SESSION_NUMBERS, ALL_CONVERSATION_NUMBERS, ALL_GARBAGE].map(async (range) => {
+      const [last] = await this.#store.list(range, { limit: 1, reverse: true });
+      return last ? (decodeNumbers(last.key.slice(1), 1).numbers[0] as number) + 1 : 0;
+    });
+    return Math.max(...(await Promise.all(lasts)));
   }
 }
 

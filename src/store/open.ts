@@ -4,6 +4,7 @@ import { openMemoryStore } from "./memory/index.js";
 import type { PostgresOptions, PostgresPool } from "./postgres/index.js";
 import type { SqliteDatabase, SqliteOptions } from "./sqlite/index.js";
 import type { Store } from "./contract/index.js";
+import { readOnlyView } from "./shared/index.js";
 
 /** The options of all stores. Each store ignores those of the others. */
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
@@ -20,6 +21,10 @@ export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;
  * const store = await openStore("sqlite:./agents.db", { durability: "process" });
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
+  return options.readOnly ? readOnlyView(await openUrl(url, { ...options, create: false })) : openUrl(url, options);
+}
+
+async function openUrl(url: string, options: StoreOptions): Promise<Store> {
   const [scheme, rest] = splitUrl(url);
   switch (scheme) {
     case "memory":
@@ -42,9 +47,14 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   }
 }
 
-/** Opens a URL, a handle or a pool. A store is returned unchanged. */
+/** Opens a URL, a handle or a pool. A store is returned unchanged, or as a view that rejects writes. */
 export async function openTarget(target: OpenTarget, options: StoreOptions): Promise<Store> {
   if (typeof target === "string") return openStore(target, options);
+  if (options.readOnly) return readOnlyView(await openHandle(target, { ...options, create: false }));
+  return openHandle(target, options);
+}
+
+async function openHandle(target: Exclude<OpenTarget, string>, options: StoreOptions): Promise<Store> {
   const value: unknown = target;
   if (typeof value !== "object" || value === null) throw notAStore();
   if ("commit" in target) return target;

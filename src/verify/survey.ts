@@ -104,11 +104,16 @@ async function ownerOfRow(store: Store, key: string): Promise<Pick<Finding, "ses
 
 /** Without the counter, new sessions would get numbers that are in use. */
 async function* surveyCounter({ store }: Context): AsyncGenerator<Finding> {
-  const [counter] = await store.get([NEXT_NUMBER_KEY]);
-  if (counter) return;
   for (const range of [ALL_SESSION_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
-    if ((await store.list(range, { limit: 1 })).length === 0) continue;
-    yield missingRecord(NEXT_NUMBER_KEY);
+    const [last] = await store.list(range, { limit: 1, reverse: true });
+    if (!last) continue;
+    // The counter is read after the number, which may be new.
+    const [counter] = await store.get([NEXT_NUMBER_KEY]);
+    const highest = decodeNumbers(last.key.slice(1), 1).numbers[0] as number;
+    if (!counter) yield missingRecord(NEXT_NUMBER_KEY);
+    else if ("value" in counter && Number(counter.value) <= highest) {
+      yield damagedRecord(NEXT_NUMBER_KEY, `it is ${counter.value}, but number ${highest} is in use`);
+    } else continue;
     return;
   }
 }

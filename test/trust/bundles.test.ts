@@ -196,6 +196,14 @@ describe("a forged bundle with 200,000 nested brackets", () => {
     await useAll(sp, "evil");
   });
 
+  it("is rejected where they are in its header", async () => {
+    const bundle = forge(await bundleOf([1]), (line) => line);
+    const [header = "", ...rest] = linesOf(bundle);
+    const deepHeader = header.replace(/^\{/, `{"x":${deep},`);
+    expect(await codeOf((await open()).import(fromLines([deepHeader, ...rest])))).toBe("DAMAGED");
+    expect((await (await open()).verify({ bundle: fromLines([deepHeader, ...rest]) })).ok).toBe(false);
+  });
+
   it("is rejected where they are metadata", async () => {
     const bundle = forge(await bundleOf([1]), (line) => {
       if (!("row" in line) && !("branch" in line)) return line;

@@ -119,6 +119,21 @@ describe("a store with a record that no version writes", () => {
   });
 });
 
+describe("a store whose counter of numbers", () => {
+  it.each(["0", "1", undefined])("is %s gives new sessions and conversations unused numbers", async (value) => {
+    const store = openMemoryStore();
+    const before = await Savepoint.open(store);
+    const ids = Array.from({ length: 20 }, (_, n) => `victim-${n}`);
+    for (const id of ids) for (const state of [{ id }, { id, second: true }]) await before.session(id).save(state);
+    await store.commit(value === undefined ? { deletes: ["#"] } : { puts: [{ key: "#", value }] });
+    const sp = await Savepoint.open(store, quiet);
+    expect((await sp.verify()).ok).toBe(false);
+    for (let n = 0; n < 40; n++) await sp.session(`new-${n}`).save({ evil: n });
+    for (const id of ids) expect((await sp.session(id).load({ seq: 0 }))?.state).toEqual({ id });
+    expect((await sp.verify()).ok).toBe(true);
+  });
+});
+
 describe("a state with invalid content", () => {
   const TAGS = [
     '{"$":5}',

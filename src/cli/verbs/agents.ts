@@ -19,7 +19,7 @@ export const agents = defineVerb<{ readonly limit?: number }>({
       .option("-n, --limit <count>", "list at most this many", parseCount);
   },
   async run(cli, [id], options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { output } = cli;
     if (id !== undefined) {
       const agent = await sp.agents.load(id);

@@ -25,7 +25,7 @@ export const backup = defineVerb<Options>({
   },
   async run(cli, _, { to, keep = 3 }) {
     if (to === undefined) throw usageError("--to is missing. Name the folder: --to ./backups.");
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { checkpoints } = await sp.stats();
     const progress = { label: "Backing up", unit: "checkpoints", total: checkpoints } as const;
     const result = await cli.withProgress(progress, (onProgress) =>

@@ -27,7 +27,7 @@ export const conversations = defineVerb<ConversationListOptions>({
     command.setOptionValue("archived", undefined);
   },
   async run(cli, [id], options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { output } = cli;
     if (id !== undefined) {
       const { limit } = options;

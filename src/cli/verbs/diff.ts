@@ -32,7 +32,7 @@ export const diff = defineVerb<Options>({
       .option("--exit-code", "exit with 1 if anything differs, and with 0 if not");
   },
   async run(cli, [from = "", to], { stat, exitCode }) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { output } = cli;
     const first = await findSessionCheckpoint(sp, from, findCheckpointPart);
     const second = to === undefined ? undefined : await findSessionCheckpoint(sp, to, findCheckpointPart);

@@ -60,7 +60,7 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
   yield* checkConnection(cli);
   let sp: Savepoint;
   try {
-    sp = await cli.open();
+    sp = await cli.read();
   } catch (error) {
     if (!isSavepointError(error)) throw error;
     onExitCode(exitCodeForError(error.code));

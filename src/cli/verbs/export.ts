@@ -35,7 +35,7 @@ export const exportVerb = defineVerb<Options>({
     if (out === undefined && cli.io.stdout.isTTY) {
       throw usageError("A bundle is binary and cannot be printed on a terminal. Use -o <file>, or a pipe.");
     }
-    const sp = await cli.open();
+    const sp = await cli.read();
     if (out !== undefined && isStoreFile(sp.url, cli.resolvePath(out))) {
       throw usageError(`${out} belongs to the store. Write to another file.`);
     }

@@ -17,7 +17,7 @@ export const journal = defineVerb<{ readonly branch?: string }>({
     command.argument("<session>").option("-b, --branch <name>", "the branch (default: main)");
   },
   async run(cli, [id = ""], options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     await requireSession(sp, id, options.branch);
     const now = Date.now();
     const { output } = cli;

@@ -38,7 +38,7 @@ export const log = defineVerb<Options>({
       .option("--oldest", "list the oldest first");
   },
   async run(cli, [id], options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     if (options.graph && options.oldest) throw usageError("--graph cannot be combined with --oldest.");
     const sessions = id === undefined ? sp.sessions.list() : [await requireSession(sp, id, options.branch)];
     if (cli.output.format !== "text") return cli.output.stream(listCheckpoints(sp, sessions, options));

@@ -23,8 +23,7 @@ export const mcp = defineVerb<Options>({
   },
   async run(cli, _, { write = false, agent }) {
     const { serveMcp } = await loadServer();
-    // Only a server that writes may create the store.
-    const sp = await cli.open(write ? {} : undefined);
+    const sp = await (write ? cli.open({}) : cli.read());
     await serveMcp(sp, { write, signal: cli.signal, streams: cli.io, ...(agent !== undefined && { agent }) });
   },
 });

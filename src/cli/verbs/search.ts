@@ -31,7 +31,7 @@ export const search = defineVerb<Options>({
       .option("-n, --limit <count>", "list at most this many", parseCount, 10);
   },
   async run(cli, [text = ""], { tag, ...options }) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const hits = await sp.search(text, { ...options, ...(tag && { tags: tag }) });
     const now = Date.now();
     await cli.output.list<SearchHit>(hits, {

@@ -22,7 +22,7 @@ export const sessions = defineVerb<SessionListOptions>({
       .option("-n, --limit <count>", "list at most this many", parseCount);
   },
   async run(cli, _, options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { output } = cli;
     const now = Date.now();
     await output.list<SessionInfo>(sp.sessions.list(options), {

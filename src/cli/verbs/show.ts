@@ -29,7 +29,7 @@ export const show = defineVerb<Options>({
       .option("--info", "omit the state");
   },
   async run(cli, [name = ""], { partial = false, info: infoOnly }) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { info, pointer, headOfBranch } = await findCheckpointPart(sp, name);
     const { output } = cli;
     const status = await currentStatus(sp, info);

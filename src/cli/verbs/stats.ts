@@ -13,7 +13,7 @@ export const stats = defineVerb<{ readonly agent?: string }>({
     command.option("-a, --agent <id>", "only what belongs to this agent");
   },
   async run(cli, _, options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const counts = await sp.stats(options);
     await cli.output.result({ store: sp.url, ...counts }, () => [
       `store          ${sp.url}`,

@@ -30,7 +30,7 @@ export const verify = defineVerb<Options>({
   },
   async run(cli, _, { checkpoint, bundle, ...options }) {
     // A bundle needs no store, and checking one must not create one.
-    const sp = bundle === undefined ? await cli.open() : await cli.open({}, "memory:");
+    const sp = bundle === undefined ? await cli.read() : await cli.open({}, "memory:");
     const match = checkpoint === undefined ? undefined : await findCheckpoint(sp, checkpoint);
     await requireScope(sp, options);
     const hasTotal = options.session === undefined && match === undefined && bundle === undefined;

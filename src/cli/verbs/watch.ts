@@ -28,7 +28,7 @@ export const watch = defineVerb<Omit<WatchOptions, "signal">>({
       .option("--keep-open", "continue after the run has ended");
   },
   async run(cli, [id], options) {
-    const sp = await cli.open();
+    const sp = await cli.read();
     const { signal } = cli;
     if (id === undefined) return printEvents(cli, watchAll(sp, signal), true);
     await requireSession(sp, id, options.branch);

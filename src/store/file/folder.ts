@@ -149,7 +149,7 @@ export class Folder {
   }
 
   /**
-   * Creates missing folders. A folder that contains something other than a store is rejected and not changed.
+   * Creates missing folders, unless nothing may be written. A folder that contains something other than a store is rejected and not changed.
    *
    * Fails with `STORE_NOT_FOUND` if there is no store and it must not be created. A read-only store is not changed at all.
    */

@@ -16,9 +16,9 @@ export {
 } from "./errors.js";
 export { type CommitOutcome, GroupCommit } from "./group-commit.js";
 export { exceedsTape } from "./long-span.js";
-export { overrideStore } from "./override-store.js";
 export { openScanTextIndex } from "./scan-text-index.js";
 export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
 export { SortedKeys } from "./sorted-keys.js";
 export { type SyncFile, TEST_HOOKS, type TestHooks, testHooksOf, withTestHooks } from "./test-hooks.js";
+export { overrideStore, readOnlyView, storeReadOnly, type StoreOverrides } from "./store-view.js";
 export { toIndexableText, toSearchableText } from "./text-normalization.js";

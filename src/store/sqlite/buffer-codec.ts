@@ -77,3 +77,9 @@ export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: 
     }),
   };
 }
+
+/** A buffered commit, and its row if it was read from the table. */
+export interface BufferEntry {
+  readonly row?: BufferRow;
+  readonly commit: ReturnType<typeof decodeCommit>;
+}

@@ -14,7 +14,7 @@ import {
 } from "../contract/index.js";
 import { getOrAdd } from "../../util/index.js";
 import type { RecordResult } from "../shared/index.js";
-import type { BufferEntry } from "./write-buffer.js";
+import type { BufferEntry } from "./buffer-codec.js";
 
 /** The contents of the write buffer. Each method takes the result of a read of the tables and completes it. */
 export class BufferOverlay {

@@ -10,10 +10,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { SavepointError } from "../../errors.js";
 import { Mutex } from "../../util/index.js";
 import { busyTimeoutOf, type StoreProblem } from "../contract/index.js";
-import { storeClosed } from "../shared/index.js";
+import { storeClosed, storeReadOnly } from "../shared/index.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import {
   diskReadFailure,
+  filesChanging,
   isBusy,
   isCorrupt,
   isPoisoning,
@@ -25,6 +26,7 @@ import {
 } from "./errors.js";
 import type { FileGuard } from "./file-guard.js";
 import type { SqliteOptions } from "./options.js";
+import type { ReadOnlyFiles } from "./read-only-files.js";
 import type { WalSync } from "./wal-sync.js";
 
 /** How long SQLite itself may wait for a lock, which blocks the event loop, before we wait with timers, in milliseconds. */
@@ -46,7 +48,12 @@ export interface ConnectionParts {
   readonly path?: string | undefined;
   /** Makes the database release its files after it was closed. */
   readonly release?: (() => Promise<void>) | undefined;
+  /** The files of a database that is opened read-only. */
+  readonly files?: ReadOnlyFiles | undefined;
 }
+
+/** How often a read is repeated because other processes opened, changed and closed the database during each attempt. */
+const MAX_READS = 20;
 
 export class SqliteConnection {
   readonly url: string;
@@ -54,12 +61,14 @@ export class SqliteConnection {
   readonly path: string | undefined;
   /** Whether Savepoint opened the database. If not, the caller opened it and may use it as well. */
   readonly owned: boolean;
+  /** Whether nothing may be written. */
+  readonly isReadOnly: boolean;
   /** Called after every committed transaction. Must not throw, because the transaction can no longer be undone. */
   onWrite: () => void = () => {};
   /** Called after every transaction that was rolled back, before any other work. */
   onRollback: () => void = () => {};
   // Referenced as long as its statements, because one driver crashes if the database is collected before them.
-  readonly #database: SqliteDatabase;
+  #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #busyTimeout: number;
   readonly #parts: ConnectionParts;
@@ -86,6 +95,7 @@ export class SqliteConnection {
     this.url = url;
     this.path = parts.path;
     this.owned = owned;
+    this.isReadOnly = options.readOnly ?? false;
     this.#database = database;
     this.#busyTimeout = busyTimeoutOf(options);
     this.#parts = parts;
@@ -114,13 +124,14 @@ export class SqliteConnection {
    *
    * @param what the beginning of an error message, such as "Writing to"
    */
-  transaction<T>(what: string, work: () => T): Promise<T> {
+  async transaction<T>(what: string, work: () => T): Promise<T> {
+    if (this.isReadOnly) throw storeReadOnly(this.url);
     return this.exclusive(() => this.#transact(what, work));
   }
 
   /** Like {@link transaction}, but returns `false` at once if nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
-    if (this.#waitsForLock) return false;
+    if (this.#waitsForLock || this.isReadOnly) return false;
     return this.exclusive(async () => {
       if (this.#closed || this.#poison !== undefined) return false;
       try {
@@ -141,6 +152,25 @@ export class SqliteConnection {
   /** Runs several reads in one snapshot. A nested call uses the outer snapshot. */
   snapshot<T>(read: () => T): T {
     return this.#inSnapshot ? read() : this.#readTwice(() => this.#readInSnapshot(read));
+  }
+
+  /**
+   * Runs a synchronous read on the files that are at the path now. If a read-only database was opened in a way that is no longer
+   * valid, it is opened again; if the files change during the read, the read is repeated.
+   */
+  readCurrent<T>(read: () => T): T {
+    const { files } = this.#parts;
+    if (!files) return read();
+    for (let attempt = 1; attempt <= MAX_READS; attempt++) {
+      if (!files.isCurrent()) this.#reopen(files);
+      try {
+        const result = read();
+        if (files.isCurrent()) return result;
+      } catch (error) {
+        if (files.isCurrent()) throw error;
+      }
+    }
+    throw filesChanging(this.url);
   }
 
   /**
@@ -208,12 +238,27 @@ export class SqliteConnection {
     await this.#parts.sync?.close();
     this.#statements.clear();
     if (!this.owned) return;
+    if (this.isReadOnly) return this.#closeDatabase();
     // Returns the pages of the flushed write buffer.
     this.#tidy(`PRAGMA incremental_vacuum(${PAGES_FREED_AT_CLOSE})`);
     // SQLite does this automatically when the last connection closes, unless a driver keeps statements alive.
     this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
+    await this.#closeDatabase();
+  }
+
+  async #closeDatabase(): Promise<void> {
     this.#database.close();
     await this.#parts.release?.();
+    this.#parts.files?.close();
+  }
+
+  /** Opens the files of a read-only database as they are now, and forgets everything that was read before. */
+  #reopen(files: ReadOnlyFiles): void {
+    if (this.#closed) throw storeClosed(this.url);
+    this.#statements.clear();
+    this.#database.close();
+    this.#database = files.open();
+    this.onRollback();
   }
 
   /** A failure loses nothing: committed data stays in the WAL, where the next process that opens the file finds it. */

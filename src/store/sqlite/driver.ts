@@ -22,7 +22,12 @@ export interface SqliteStatement {
 /** A value that is bound to a statement. */
 export type SqliteValue = string | number | null | Uint8Array;
 
-type DatabaseClass = new (path: string) => SqliteDatabase;
+/**
+ * The class of a driver. Extensions cannot be loaded and strings cannot be in double quotes, unless an option allows it.
+ *
+ * @param path a path, or a URL with parameters of SQLite
+ */
+export type DatabaseClass = new (path: string | URL, options?: { readonly readOnly: boolean }) => SqliteDatabase;
 
 interface Driver {
   readonly Database: DatabaseClass;
@@ -40,6 +45,11 @@ const PACKAGE = "@photostructure/sqlite";
 export async function openDatabase(path: string): Promise<SqliteDatabase> {
   const { Database } = await (driver ??= findDriver());
   return new Database(path);
+}
+
+/** The class of the driver, to open databases synchronously. */
+export async function databaseClass(): Promise<DatabaseClass> {
+  return (await (driver ??= findDriver())).Database;
 }
 
 /** Whether closing a database releases its files at once. */

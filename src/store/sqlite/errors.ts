@@ -163,6 +163,14 @@ export function lockTimeout(url: string, what: string, timeout: number): Savepoi
   );
 }
 
+/** The error for a read-only database whose files change faster than they can be read. */
+export function filesChanging(url: string): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `Reading ${url} failed: other processes open, change and close it all the time. Try again, or open it without \`readOnly\`.`,
+  );
+}
+
 /** The error for a commit whose sync to disk failed. */
 export function syncFailure(url: string, cause: unknown): SavepointError<"IO_FAILED"> {
   return new SavepointError(

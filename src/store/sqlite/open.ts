@@ -7,10 +7,12 @@ import { createFile, createFolders } from "../../util/index.js";
 import { busyTimeoutOf, createFailureReporter, fileModeOf, type Store } from "../contract/index.js";
 import { storeNotFound, testHooksOf } from "../shared/index.js";
 import { SqliteConnection } from "./connection.js";
-import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { closeReleasesFiles, databaseClass, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
 import { FileGuard, statIfExists } from "./file-guard.js";
+import { hasJournal, rejectForeignFiles } from "./foreign-files.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
+import { ReadOnlyFiles } from "./read-only-files.js";
 import { trackOpenFile } from "./release-files.js";
 import { migrate } from "./schema.js";
 import { SqliteStore } from "./store.js";
@@ -52,7 +54,8 @@ async function openHandle(database: SqliteDatabase, url: string, options: Sqlite
 
 /** Opens a file, or a database in memory if there is no path. */
 async function openPath(path: string | undefined, url: string, options: SqliteOptions): Promise<Store> {
-  if (path !== undefined) prepareFile(path, url, options);
+  if (path !== undefined) await prepareFile(path, url, options);
+  if (path !== undefined && options.readOnly) return openReadOnly(realpathSync(path), url, options);
   const database = await openDatabase(path ?? ":memory:");
   const release = path === undefined || (await closeReleasesFiles()) ? undefined : trackOpenFile(realpathSync(path));
   try {
@@ -66,14 +69,33 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
   }
 }
 
-/** Rejects a path that cannot be a database, and creates its folder. */
-function prepareFile(path: string, url: string, options: SqliteOptions): void {
+/** Opens a file without changing it or anything beside it. */
+async function openReadOnly(path: string, url: string, options: SqliteOptions): Promise<Store> {
+  if (hasJournal(path)) throw unfinishedTransaction(url, path);
+  const release = (await closeReleasesFiles()) ? undefined : trackOpenFile(path);
+  const files = new ReadOnlyFiles(await databaseClass(), path, url);
+  const database = files.open();
+  try {
+    migrate(database, url, { allowOtherTables: false, create: false });
+    const connection = new SqliteConnection(database, url, true, options, { path, release, files });
+    return new SqliteStore(connection, options, { path });
+  } catch (error) {
+    await closeAfterFailure(database, release);
+    files.close();
+    throw error;
+  }
+}
+
+/** Rejects a path that cannot be a database and files beside it that no store has, and creates its folder. */
+async function prepareFile(path: string, url: string, options: SqliteOptions): Promise<void> {
   const stats = statIfExists(path);
-  if (stats?.isDirectory()) throw notADatabase(url);
+  if (stats && !stats.isFile()) throw notADatabase(url);
   const size = Number(stats?.size ?? 0);
-  if (options.create === false && size === 0) throw storeNotFound(url);
+  if ((options.create === false || options.readOnly) && size === 0) throw storeNotFound(url);
+  await rejectForeignFiles(stats ? realpathSync(path) : path, url);
   // SQLite would treat such a short file as a new database.
   if (size > 0 && size < MIN_FILE_BYTES) throw notADatabase(url);
+  if (options.readOnly) return;
   const mode = fileModeOf(options);
   createFolders(dirname(path), mode);
   if (!stats) createDatabaseFile(path, mode);
@@ -141,10 +163,13 @@ async function prepareDatabase(
   const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same time.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
+  // The schema of a file may call functions, and another person may have made the file. A handle has the settings of the caller.
+  if (!isHandle) database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
   migrate(database, url, {
     allowOtherTables: isHandle,
     create: options.create !== false || url === "sqlite::memory:",
   });
+  if (options.readOnly) return;
   // After it is known to be a store, because this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
   for (let changed = false; !changed;) {
@@ -158,6 +183,13 @@ async function prepareDatabase(
   }
   // Always explicit: one driver lowers it automatically in WAL mode.
   database.exec(`PRAGMA synchronous = ${options.durability === "process" ? "NORMAL" : "FULL"}`);
+}
+
+function unfinishedTransaction(url: string, path: string): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `Cannot open ${url} read-only: ${path}-journal has an unfinished transaction. Another process is creating the store, or died while it did. Try again; if the file stays, open the store once without \`readOnly\`.`,
+  );
 }
 
 function notADatabase(url: string): SavepointError<"NOT_A_STORE"> {

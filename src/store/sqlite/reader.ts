@@ -126,7 +126,7 @@ export abstract class SqliteReader extends CloseableStore {
   protected async readUnbuffered<T>(read: () => T): Promise<T> {
     this.assertOpen();
     try {
-      return read();
+      return this.#connection.readCurrent(read);
     } catch (error) {
       throw this.#connection.failure(error, "Reading");
     }
@@ -146,12 +146,23 @@ export abstract class SqliteReader extends CloseableStore {
   ): Promise<T> {
     this.assertOpen();
     try {
+      if (this.#connection.isReadOnly) return this.#readOverlaid(read, complete);
       if (footprint ? !this.#buffer.mayContain(footprint) : this.#buffer.isEmpty) return read();
       if (await this.#connection.tryTransaction(() => this.#buffer.flush())) return read();
       return this.#connection.snapshot(() => complete(read(), new BufferOverlay(this.#buffer.readEntries())));
     } catch (error) {
       throw this.#connection.failure(error, "Reading");
     }
+  }
+
+  /** Reads tables and buffer in one snapshot. The buffer of a read-only store is never flushed. */
+  #readOverlaid<T>(read: () => T, complete: (found: T, overlay: BufferOverlay) => T): T {
+    return this.#connection.readCurrent(() =>
+      this.#connection.snapshot(() => {
+        const overlay = this.#buffer.readOverlay();
+        return overlay ? complete(read(), overlay) : read();
+      }),
+    );
   }
 }
 

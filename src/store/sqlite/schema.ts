@@ -10,6 +10,7 @@ import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld, storeUnsupported } from "../shared/index.js";
 import type { SqliteDatabase } from "./driver.js";
 import { isNotADatabase } from "./errors.js";
+import { CREATE_TEXT_TABLES } from "./text-schema.js";
 
 /** The oldest format that can be opened. Format 1 was never released; it had other table names. */
 const OLDEST_FORMAT = 2;
@@ -55,6 +56,8 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
+const CREATE_META = "CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
+
 export interface SqliteSchemaOptions {
   /** Whether the database may have other tables. Only a database that the caller opened may. */
   readonly allowOtherTables: boolean;
@@ -69,6 +72,7 @@ export function migrate(database: SqliteDatabase, url: string, options: SqliteSc
   const { allowOtherTables, create, migrations = MIGRATIONS } = options;
   const newest = OLDEST_FORMAT + migrations.length - 1;
   const found = readFormat(database, url, allowOtherTables, newest);
+  if (found !== undefined) rejectForeignSchema(database, url, "savepoint\\_%", migrations);
   if (found === newest) return;
   if (!create) throw found === undefined ? storeNotFound(url) : storeTooOld(url, found, newest);
   // Must precede the first table. Lets compaction return space without rewriting the file.
@@ -76,8 +80,7 @@ export function migrate(database: SqliteDatabase, url: string, options: SqliteSc
   database.exec("BEGIN IMMEDIATE");
   try {
     const current = readFormat(database, url, allowOtherTables, newest);
-    if (current === undefined)
-      database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
+    if (current === undefined) database.exec(CREATE_META);
     const done = current === undefined ? 0 : current - OLDEST_FORMAT + 1;
     for (const migration of migrations.slice(done)) database.exec(migration);
     database.prepare("INSERT OR REPLACE INTO savepoint_meta (key, value) VALUES ('schema', ?)").run(String(newest));
@@ -108,6 +111,8 @@ function readFormat(
     if (tables.length > 0 && !allowOtherTables) throw notAStore(url, "it is a SQLite database with other tables");
     return undefined;
   }
+  // Before it is read: it could be a view.
+  rejectForeignSchema(database, url, "savepoint\\_meta");
   const row = database.prepare("SELECT value FROM savepoint_meta WHERE key = 'schema'").get() as
     | { value: string }
     | undefined;
@@ -122,6 +127,45 @@ function readFormat(
   }
   if (format < OLDEST_FORMAT) throw storeUnsupported(url, format, newest);
   return format;
+}
+
+interface SchemaEntry {
+  readonly type: string;
+  readonly name: string;
+  readonly sql: string | null;
+}
+
+/**
+ * Rejects a store whose schema has more than Savepoint created. Triggers, views, generated columns and indexes on expressions are
+ * code that a read or a write of the table executes, and another person may have made the file.
+ */
+function rejectForeignSchema(
+  database: SqliteDatabase,
+  url: string,
+  tables: string,
+  migrations: readonly string[] = MIGRATIONS,
+): void {
+  const entries = database
+    .prepare("SELECT type, name, sql FROM sqlite_schema WHERE tbl_name LIKE ? ESCAPE '\\'")
+    .all(tables) as SchemaEntry[];
+  // Every statement that creates a part of a store, as SQLite stores it.
+  const own = [CREATE_META, ...migrations, ...CREATE_TEXT_TABLES].join("\n").replaceAll(" IF NOT EXISTS", "");
+  const foreign = entries.find((entry) => !isOwn(entry, own));
+  if (!foreign) return;
+  throw new SavepointError(
+    "DAMAGED",
+    `Cannot open ${url}: its schema has the ${foreign.type} ${JSON.stringify(foreign.name)}, which Savepoint did not create like this and which could execute SQL of another person. It was not changed. If you trust it, export the store's data with the tool that added it, or drop it with the sqlite3 shell; otherwise do not use the file.`,
+    { details: { name: foreign.name } },
+  );
+}
+
+/** The tables of the search index. SQLite creates some of them, and all of them are created again if they are damaged. */
+const TEXT_TABLES = /^savepoint_text(_|$)/;
+
+function isOwn({ type, name, sql }: SchemaEntry, own: string): boolean {
+  // An index without a statement belongs to a primary key or a unique column.
+  if (sql === null) return type === "index";
+  return own.includes(sql) || (type === "table" && TEXT_TABLES.test(name));
 }
 
 function readTables(database: SqliteDatabase, url: string): string[] {

@@ -35,7 +35,8 @@ const BLOBS_PER_TRANSACTION = 16;
 /** The file of a store that we opened. */
 export interface StoreFile {
   readonly path: string;
-  readonly checkpointer: WalCheckpointer;
+  /** Missing if the store is opened read-only. */
+  readonly checkpointer?: WalCheckpointer;
 }
 
 export class SqliteStore extends SqliteReader implements Store {
@@ -64,7 +65,7 @@ export class SqliteStore extends SqliteReader implements Store {
     this.#packer = packer;
     this.#buffer = buffer;
     this.texts = new SqliteTextIndex(connection, buffer, this, () => this.assertOpen());
-    if (file) connection.onWrite = () => file.checkpointer.noteWrite();
+    if (file?.checkpointer) connection.onWrite = () => file.checkpointer?.noteWrite();
     connection.onRollback = () => buffer.forget();
     const writer = new SqliteWriter(connection, packer, buffer, options);
     this.#commits = new GroupCommit(async (commits) => {
@@ -136,7 +137,7 @@ export class SqliteStore extends SqliteReader implements Store {
       }
       await this.#packer.packAll();
       await freePages(this.#connection);
-      if (this.#file) await this.#file.checkpointer.truncate();
+      if (this.#file) await this.#file.checkpointer?.truncate();
       else truncateWal(this.#connection);
     } catch (error) {
       throw this.#connection.failure(error, "Compacting");
@@ -160,7 +161,7 @@ export class SqliteStore extends SqliteReader implements Store {
     // If this fails, the next process that opens the file flushes the buffer.
     await this.#flush().catch(() => {});
     await this.#packer.idle();
-    await this.#file?.checkpointer.close();
+    await this.#file?.checkpointer?.close();
     await this.#connection.close();
   }
 

@@ -21,7 +21,8 @@ export const TOP_ROWID = 2 ** 50;
 const rowsOfDocuments = (from: string, to: string): string =>
   `rowid > ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${to} AND rowid <= ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${from}`;
 
-const CREATE: readonly string[] = [
+/** The statements that create the tables and triggers. */
+export const CREATE_TEXT_TABLES: readonly string[] = [
   "CREATE TABLE IF NOT EXISTS savepoint_text_mark (key TEXT PRIMARY KEY, sum INTEGER NOT NULL) WITHOUT ROWID",
   // Ids are not reused, because a process that has read a source that was removed meanwhile must not confuse it with
   // another.
@@ -60,14 +61,14 @@ export function hasTextTables(connection: SqliteConnection): boolean {
 
 /** Creates the tables if they do not exist. To be called inside a transaction. */
 export function createTextTables(connection: SqliteConnection): void {
-  for (const sql of CREATE) connection.run(sql);
+  for (const sql of CREATE_TEXT_TABLES) connection.run(sql);
 }
 
 /** Drops and creates the tables, because they may be damaged. Ids are not reused. To be called inside a transaction. */
 export function recreateTextTables(connection: SqliteConnection): void {
   const ids = "sqlite_sequence WHERE name = 'savepoint_text_source'";
   const last = hasTextTables(connection) ? connection.row<{ seq: number }>(`SELECT seq FROM ${ids}`)?.seq : undefined;
-  for (const sql of [...DROP, ...CREATE]) connection.run(sql);
+  for (const sql of [...DROP, ...CREATE_TEXT_TABLES]) connection.run(sql);
   if (last === undefined) return;
   connection.run("INSERT INTO sqlite_sequence (name, seq) VALUES ('savepoint_text_source', ?)", last);
 }

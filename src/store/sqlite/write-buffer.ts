@@ -19,11 +19,13 @@ import { commitConflict, testHooksOf } from "../shared/index.js";
 import {
   type BufferedCommit,
   type BufferedItems,
+  type BufferEntry,
   type BufferRow,
   decodeCommit,
   encodeCommit,
   toBufferedCommit,
 } from "./buffer-codec.js";
+import { BufferOverlay } from "./buffer-overlay.js";
 import type { SqliteConnection } from "./connection.js";
 import { isCorrupt } from "./errors.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
@@ -63,6 +65,8 @@ export class WriteBuffer {
   #version = -1;
   /** The contents of the buffer; `undefined` if other processes may have added to it. */
   #pending: PendingCommits | undefined;
+  /** The overlay of a read-only store; `null` if the buffer may have changed since. */
+  #overlay: BufferOverlay | undefined | null = null;
 
   /** @param enabled whether commits may be buffered; `false` if the caller can write through the same connection */
   constructor(connection: SqliteConnection, packer: SqlitePacker, options: SqliteOptions, enabled: boolean) {
@@ -97,6 +101,7 @@ export class WriteBuffer {
   forget(): void {
     this.#forgetValues();
     this.#pending = undefined;
+    this.#overlay = null;
   }
 
   #forgetValues(): void {
@@ -176,6 +181,16 @@ export class WriteBuffer {
   /** Reads the buffered commits from the table, oldest first. */
   readEntries(): BufferEntry[] {
     return this.#connection.rows<BufferRow>(ALL).map((row) => ({ row, commit: decodeCommit(row) }));
+  }
+
+  /** The contents of the buffer for a read in a snapshot; `undefined` if it is empty. Decoded again only after a change. */
+  readOverlay(): BufferOverlay | undefined {
+    this.detectForeignWrites();
+    if (this.#overlay === null) {
+      const entries = this.readEntries();
+      this.#overlay = entries.length === 0 ? undefined : new BufferOverlay(entries);
+    }
+    return this.#overlay;
   }
 
   /** Writes the buffered commits to the tables. To be called inside a transaction; a rollback must call {@link forget}. */
@@ -274,12 +289,6 @@ export function footprintOf({ checks = [], puts = [], items = [], deletes = [] }
     ],
     tapes: items.map(({ tape }) => tape),
   };
-}
-
-/** A buffered commit, and its row if it was read from the table. */
-export interface BufferEntry {
-  readonly row?: BufferRow;
-  readonly commit: ReturnType<typeof decodeCommit>;
 }
 
 /** The contents of a buffer that only this process has written to. */
