@@ -143,6 +143,8 @@ describe("a state with invalid content", () => {
     '{"$":["bigint","x"]}',
     '{"$":["object",[1,2]]}',
     '{"$":["array",7]}',
+    '{"$":["object",7]}',
+    '{"$":["set",7]}',
     '{"$":["array",0,99]}',
     '{"$":["blob",0]}',
     '{"$":["class","toString",1]}',

@@ -108,10 +108,10 @@ function tagToValue([name, ...content]: [string, ...Shadow[]], registry: ClassRe
       return copyBytes(Buffer.from(first, "base64"), name === "buffer");
     case "map":
     case "set":
-      return listToValue(name, content[0] as Shadow[], undefined, registry);
+      return listToValue(name, inlineContent(content[0]), undefined, registry);
     case "object":
     case "dict": {
-      const entries = content[0] as [string, Shadow][];
+      const entries = inlineContent(content[0]) as [string, Shadow][];
       const keys = entries.map(([key]) => key);
       const values = entries.map(([, value]) => value);
       return listToValue(name, values, keys, registry);
@@ -124,6 +124,12 @@ function tagToValue([name, ...content]: [string, ...Shadow[]], registry: ClassRe
         `The state contains a value of kind ${JSON.stringify(name)}, which this version of Savepoint does not support. Update the package.`,
       );
   }
+}
+
+/** The elements of a small list. A position in refs stands there only in a frame that has refs, and is resolved before. */
+function inlineContent(content: Shadow | undefined): Shadow[] {
+  if (Array.isArray(content)) return content;
+  throw new SavepointError("DAMAGED", "A stored list is damaged: its elements are missing.");
 }
 
 function copyBytes(content: Uint8Array, isBuffer: boolean): Uint8Array {
