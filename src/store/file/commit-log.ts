@@ -172,15 +172,17 @@ export class CommitLog {
       const before = fstatSync(handle).size;
       // Bytes after the last intact line may lack a line end.
       const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(encodeLine).join(""));
+      let after: number;
       try {
         writeBytes(handle, bytes);
         if (sync) fdatasyncSync(handle);
+        after = fstatSync(handle).size;
       } catch (error) {
-        // A full disk may have stored some of the lines: other processes must not rely on them.
+        // Some or all of the lines may be stored, but the caller removes what they list: other processes must not rely on them.
         if (isHeld()) ftruncateSync(handle, before);
         throw error;
       }
-      const isAlone = before === this.#size && fstatSync(handle).size === before + bytes.length;
+      const isAlone = before === this.#size && after === before + bytes.length;
       // If a process that lost the lock has added a line as well, the next update contains both.
       if (isAlone) this.#size += bytes.length;
       return isAlone;
