@@ -8,7 +8,7 @@ import { busyTimeoutOf, createFailureReporter, fileModeOf, type Store } from "..
 import { storeNotFound, testHooksOf } from "../shared/index.js";
 import { SqliteConnection } from "./connection.js";
 import { closeReleasesFiles, databaseClass, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
-import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
+import { isBusy, isCorrupt, isNotADatabase, sqliteFailure } from "./errors.js";
 import { FileGuard, statIfExists } from "./file-guard.js";
 import { hasJournal, rejectForeignFiles } from "./foreign-files.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
@@ -74,15 +74,16 @@ async function openReadOnly(path: string, url: string, options: SqliteOptions): 
   if (hasJournal(path)) throw unfinishedTransaction(url, path);
   const release = (await closeReleasesFiles()) ? undefined : trackOpenFile(path);
   const files = new ReadOnlyFiles(await databaseClass(), path, url);
-  const database = files.open();
+  let database: SqliteDatabase | undefined;
   try {
+    database = files.open();
     migrate(database, url, { allowOtherTables: false, create: false });
     const connection = new SqliteConnection(database, url, true, options, { path, release, files });
     return new SqliteStore(connection, options, { path });
   } catch (error) {
     await closeAfterFailure(database, release);
     files.close();
-    throw error;
+    throw isNotADatabase(error) ? notADatabase(url) : error;
   }
 }
 
@@ -112,9 +113,12 @@ function createDatabaseFile(path: string, mode: number): void {
 }
 
 /** Closes the database after a failure, which an error of closing must not hide. */
-async function closeAfterFailure(database: SqliteDatabase, release: (() => Promise<void>) | undefined): Promise<void> {
+async function closeAfterFailure(
+  database: SqliteDatabase | undefined,
+  release: (() => Promise<void>) | undefined,
+): Promise<void> {
   try {
-    database.close();
+    database?.close();
     await release?.();
   } catch {
     // Nothing that was written through it has been acknowledged.
