@@ -33,6 +33,7 @@ export type SavepointErrorCode =
   | "NOT_A_STORE"
   | "NOT_WAITING"
   | "OUTCOME_UNKNOWN"
+  | "OUT_OF_SCOPE"
   | "RUN_ENDED"
   | "SESSION_DELETED"
   | "SESSION_NOT_FOUND"
