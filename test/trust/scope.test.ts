@@ -4,8 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, isSavepointError, message, type Run, Savepoint } from "../../src/index.js";
-import { conversationKey, ownedBy, ownerKey, sessionKey } from "../../src/records/index.js";
+import {
+  conversationKey,
+  type ConversationRecord,
+  decodeConversation,
+  encodeConversation,
+  ownedBy,
+  ownerKey,
+  sessionKey,
+} from "../../src/records/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { chooseStores } from "../support/choose-stores.js";
 
 /** Must never be seen. Everything of other agents contains it, their ids included. */
@@ -383,14 +392,22 @@ function methodsOf(object: object): string[] {
   return names.sort();
 }
 
-const STORES = [
+interface Kind {
+  readonly name: string;
+  readonly url: (folder: string) => string | Promise<string>;
+  readonly dispose?: (url: string) => Promise<void>;
+}
+
+const STORES: readonly Kind[] = [
   { name: "memory:", url: () => "memory:" },
   { name: "sqlite:", url: (folder: string) => `sqlite:${join(folder, "agents.db")}` },
   { name: "file:", url: (folder: string) => `file:${join(folder, "store")}` },
+  { name: "postgres:", url: newPostgresUrl, dispose: dropSchema },
 ];
 
-describe.each(chooseStores(STORES))("a Savepoint with a scope on $name", ({ url }) => {
+describe.each(chooseStores(STORES))("a Savepoint with a scope on $name", ({ url, dispose }) => {
   let folder: string;
+  let opened: string;
   let store: Store;
   let admin: Savepoint;
   let sp: Savepoint;
@@ -398,7 +415,8 @@ describe.each(chooseStores(STORES))("a Savepoint with a scope on $name", ({ url 
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "savepoint-scope-"));
-    store = await openStore(url(folder));
+    opened = await url(folder);
+    store = await openStore(opened, { durability: "process" });
     admin = await Savepoint.open(store);
     await fillOwn(admin);
     events.length = 0;
@@ -411,6 +429,7 @@ describe.each(chooseStores(STORES))("a Savepoint with a scope on $name", ({ url 
     await sp.close();
     await admin.close();
     await store.close();
+    await dispose?.(opened);
     await rm(folder, { recursive: true });
   });
 
@@ -590,6 +609,21 @@ describe.each(chooseStores(STORES))("a Savepoint with a scope on $name", ({ url 
     expect(await recordsOfOthers(store)).toEqual(before);
     expect((await admin.sessions.load("open"))?.head?.seq).toBe(0);
     expect((await admin.conversations.load("mine"))?.messageCount).toBe(1);
+  });
+
+  it("does not follow references to messages of another agent", async () => {
+    const foreign = await fillForeign(admin, "other");
+    const keys = [conversationKey("mine"), conversationKey(foreign.conversation)];
+    const [own, theirs] = (await store.get(keys)).map((record) =>
+      decodeConversation(record && "value" in record ? record.value : ""),
+    ) as [ConversationRecord, ConversationRecord];
+    const forged = { ...own, base: [{ tape: theirs.number, start: 0, count: 1 }] };
+    await store.commit({ puts: [{ key: conversationKey("mine"), value: encodeConversation(forged) }] });
+    expect(JSON.stringify(await admin.conversations.load("mine"))).toContain(SECRET);
+    await expect(sp.conversations.load("mine")).rejects.toMatchObject({ code: "DAMAGED" });
+    const rest = await sp.conversations.load("mine", { partial: true });
+    expect(rest?.messages).toEqual([message.user("my storm")]);
+    expect(JSON.stringify([rest, events])).not.toContain(SECRET);
   });
 
   it("reports damage of its own sessions and conversations, and hides that of others", async () => {

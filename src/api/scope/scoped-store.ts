@@ -224,7 +224,7 @@ export class ScopedStore implements Store {
       const certificate = await this.#certificateOf(key, records[index]);
       const isNew = !records[index] && created.some((put) => put.key === key);
       if (certificate !== undefined) certificates.push({ key: certificate, exists: true });
-      // The agent creates it. Its numbers become the agent's even if the commit fails: nobody else gets them.
+      // The agent creates it. Its numbers become the agent's even if the commit fails: no other agent gets them.
       else if (isNew) certificates.push({ key, value: undefined });
       else continue;
       proven.add(key);
