@@ -297,7 +297,8 @@ export class Savepoint implements AsyncDisposable {
 
   /** Counts of agents, conversations, messages, sessions, checkpoints and bytes: of the store, or of one agent. Reads no states. */
   async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
-    return readStats(this.#services.open(), options.agent ?? this.#services.scope.agent);
+    const { agent = this.#services.scope.agent } = options;
+    return readStats(this.#services.open(), agent);
   }
 
   /**
