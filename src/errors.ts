@@ -33,6 +33,7 @@ export type SavepointErrorCode =
   | "NOT_A_STORE"
   | "NOT_WAITING"
   | "OUTCOME_UNKNOWN"
+  | "OUT_OF_SCOPE"
   | "READ_ONLY"
   | "RUN_ENDED"
   | "SESSION_DELETED"

@@ -30,6 +30,7 @@ export {
   type ConversationChange,
   Conversations,
   type OpenOptions,
+  type ScopeOptions,
   type PolicyTarget,
   type RestoreReport,
   RetentionPolicies,

@@ -39,6 +39,7 @@ import {
   type JournalEntry,
   type OpenRun,
   type OpenRunOptions,
+  parseAgents,
   parseBranchName,
   readJournal,
   type RecoverOptions,
@@ -89,14 +90,13 @@ export class Savepoint implements AsyncDisposable {
   readonly autoCheckpoints: AutoCheckpoints;
   /** Retention policies: which checkpoints are kept. They are stored, and every process enforces them. */
   readonly retention: RetentionPolicies;
-  /** Backups that are written automatically, at intervals. {@link backup} writes one now. */
-  readonly backups: AutoBackups;
   /**
    * How the store was last closed: whether a process crashed while it had the store open, and which runs that interrupted.
    * Each crash is reported once; opening with `create: false` reports it without marking it as reported.
    */
   readonly lastShutdown: LastShutdown;
   readonly #services: Services;
+  readonly #backups: AutoBackups;
   readonly #workers: Workers;
   #closing: Promise<void> | undefined;
 
@@ -110,7 +110,7 @@ export class Savepoint implements AsyncDisposable {
     this.retention = new RetentionPolicies(services);
     this.agents = new Agents(services, this.autoCheckpoints);
     this.conversations = new Conversations(services, this.autoCheckpoints);
-    this.backups = new AutoBackups(services.context, (options) => this.backup(options));
+    this.#backups = new AutoBackups(services.context, (options) => this.backup(options));
   }
 
   /**
@@ -130,9 +130,15 @@ export class Savepoint implements AsyncDisposable {
     return this.#services.context.store.url;
   }
 
+  /** Backups that are written automatically, at intervals. {@link backup} writes one now. */
+  get backups(): AutoBackups {
+    this.#services.scope.requireStore("sp.backups");
+    return this.#backups;
+  }
+
   /** A handle on a session, which need not exist yet. Reads and writes nothing. */
   session<State = unknown>(id: string, options: SessionOptions = {}): Session<State> {
-    return openSession<State>(this.#services, id, options);
+    return openSession<State>(this.#services, id, this.#services.scope.withAgent(options));
   }
 
   /**
@@ -150,7 +156,9 @@ export class Savepoint implements AsyncDisposable {
     agent: Agent<Input, State, Output>,
     options: RunOptions<NoInfer<Input>>,
   ): Promise<RunResult<State, Output>> {
-    return (await this.#services.openRuns().run(agent as Agent, options)) as RunResult<State, Output>;
+    const runs = this.#services.openRuns();
+    this.#services.scope.resolveAgent(checkAgent(agent as Agent).name);
+    return (await runs.run(agent as Agent, options)) as RunResult<State, Output>;
   }
 
   /** Like {@link run}, but resolves as soon as the run has started; the handle has its result and its events. */
@@ -158,7 +166,9 @@ export class Savepoint implements AsyncDisposable {
     agent: Agent<Input, State, Output>,
     options: RunOptions<NoInfer<Input>>,
   ): Promise<RunHandle<State, Output>> {
-    return (await this.#services.openRuns().start(agent as Agent, options)) as RunHandle<State, Output>;
+    const runs = this.#services.openRuns();
+    this.#services.scope.resolveAgent(checkAgent(agent as Agent).name);
+    return (await runs.start(agent as Agent, options)) as RunHandle<State, Output>;
   }
 
   /**
@@ -172,7 +182,7 @@ export class Savepoint implements AsyncDisposable {
    * await run.complete(reply);
    */
   async openRun<State>(options: OpenRunOptions<State>): Promise<OpenRun<State>> {
-    return (await this.#services.openRuns().open(options)) as OpenRun<State>;
+    return (await this.#services.openRuns().open(this.#services.scope.withAgent(options))) as OpenRun<State>;
   }
 
   /**
@@ -185,7 +195,9 @@ export class Savepoint implements AsyncDisposable {
     agents: readonly Agent<never, State, Output>[],
     options: RecoverOptions = {},
   ): Promise<RunHandle<State, Output>[]> {
-    return (await this.#services.openRuns().recover(agents, options)) as RunHandle<State, Output>[];
+    const runs = this.#services.openRuns();
+    for (const { name } of parseAgents(agents, "sp.recover")) this.#services.scope.resolveAgent(name);
+    return (await runs.recover(agents, options)) as RunHandle<State, Output>[];
   }
 
   /**
@@ -199,6 +211,7 @@ export class Savepoint implements AsyncDisposable {
     options: EnqueueOptions<NoInfer<Input>>,
   ): Promise<boolean> {
     const name = typeof agent === "string" ? agent : checkAgent(agent as Agent).name;
+    this.#services.scope.resolveAgent(name);
     return this.#services.openRuns().enqueue(name, options);
   }
 
@@ -285,7 +298,8 @@ export class Savepoint implements AsyncDisposable {
 
   /** Counts of agents, conversations, messages, sessions, checkpoints and bytes: of the store, or of one agent. Reads no states. */
   async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
-    return readStats(this.#services.open(), options.agent);
+    const { agent = this.#services.scope.agent } = options;
+    return readStats(this.#services.open(), agent);
   }
 
   /**
@@ -299,6 +313,8 @@ export class Savepoint implements AsyncDisposable {
   async prune(options: PruneTarget & PruneOptions): Promise<PruneResult> {
     const context = this.#services.open();
     const { session, agent, ...rules } = options;
+    if (session === undefined && agent === undefined)
+      this.#services.scope.requireStore("sp.prune() of the whole store");
     if (agent !== undefined && !rules.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
     return prune(context, target, rules, (sessionId) => this.#services.cursors.invalidateSession(sessionId));
@@ -314,7 +330,9 @@ export class Savepoint implements AsyncDisposable {
    * const bytes = await sp.export({}).bytes();
    */
   export(target: ExportTarget = {}, options: ExportOptions = {}): Bundle {
-    return exportBundle(this.#services.open(), target, options);
+    const { agent } = this.#services.scope;
+    const isEverything = typeof target === "object" && Object.keys(target).length === 0;
+    return exportBundle(this.#services.open(), isEverything && agent !== undefined ? { agent } : target, options);
   }
 
   /**
@@ -324,7 +342,9 @@ export class Savepoint implements AsyncDisposable {
    * @throws `DAMAGED` at the first section that was changed; earlier sections stay imported
    */
   async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
-    return importBundle(this.#services.open(), source, options);
+    const context = this.#services.open();
+    this.#services.scope.requireStore("sp.import()");
+    return importBundle(context, source, options);
   }
 
   /**
@@ -335,7 +355,11 @@ export class Savepoint implements AsyncDisposable {
    * const { ok, problems } = await sp.verify({ deep: true });
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
-    return verify(this.#services.open(), options);
+    const context = this.#services.open();
+    const { session, agent, checkpoint, bundle } = options;
+    const isEverything = [session, agent, checkpoint, bundle].every((target) => target === undefined);
+    if (isEverything) this.#services.scope.requireStore("sp.verify() of the whole store");
+    return verify(context, options);
   }
 
   /**
@@ -346,7 +370,9 @@ export class Savepoint implements AsyncDisposable {
    * const { ok, healed, holes } = await sp.repair({ from: "./backups" });
    */
   async repair(options: RepairOptions = {}): Promise<RepairReport> {
-    const report = await repair(this.#services.open(), options);
+    const context = this.#services.open();
+    this.#services.scope.requireStore("sp.repair()");
+    const report = await repair(context, options);
     if (!report.dryRun && report.healed.length > 0) this.#services.cursors.invalidateAll();
     return report;
   }
@@ -356,12 +382,15 @@ export class Savepoint implements AsyncDisposable {
    * saved meanwhile. `sp.repair({ from: folder })` repairs from it, `sp.import(path)` copies it into another store.
    */
   async backup(options: BackupOptions): Promise<BackupResult> {
-    return backup(this.#services.open(), options);
+    const context = this.#services.open();
+    this.#services.scope.requireStore("sp.backup()");
+    return backup(context, options);
   }
 
   /** Frees data that no checkpoint references, packs the rest, and returns space to the file system. Safe while others save. */
   async compact(options: CollectOptions = {}): Promise<CollectReport> {
     const context = this.#services.open();
+    this.#services.scope.requireStore("sp.compact()");
     const report = await collectGarbage(context, { ...options, repack: true });
     await context.store.compact();
     return report;
@@ -388,7 +417,7 @@ export class Savepoint implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#services.refuseCalls();
     await this.autoCheckpoints.stop();
-    await this.backups.stop();
+    await this.#backups.stop();
     await this.#workers.stop();
     await this.#services.close();
   }

@@ -70,6 +70,7 @@ export class Agents {
     const { registry } = this.#services.open();
     const unchecked: AgentToSave | undefined = agent;
     const content = parseAgent(unchecked?.id, unchecked, registry);
+    this.#services.scope.resolveAgent(agent.id);
     return this.#write(agent.id, () => content, options, true);
   }
 

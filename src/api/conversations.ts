@@ -79,7 +79,7 @@ export class Conversations {
   /** Creates a conversation, in one commit. @throws `CONFLICT` if there is one with this id */
   async create(options: ConversationOptions<unknown> = {}): Promise<ConversationInfo> {
     const context = this.#services.open();
-    const fields = parseConversation(options, context);
+    const fields = this.#services.scope.withAgent(parseConversation(options, context));
     if (options.messages !== undefined && !Array.isArray(options.messages))
       throw notAnArray("create({ messages: [...] })");
     const id = await this.#services.conversationWriter.create(fields, options.messages ?? []);
@@ -100,7 +100,7 @@ export class Conversations {
     options: { readonly expectedMessages?: number } = {},
   ): Promise<ConversationInfo> {
     const context = this.#services.open();
-    const fields = parseConversation(conversation, context);
+    const fields = this.#services.scope.withAgent(parseConversation(conversation, context));
     // Without this check, forgetting the messages would delete them all.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
     // A page of a conversation would replace all of it. The caller may have changed `messages`, but not `entries`.
@@ -159,7 +159,8 @@ export class Conversations {
    * approximate. Reads page by page.
    */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
-    const { agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
+    const { scope } = this.#services;
+    const { agent = scope.agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
     const from = since === undefined ? Number.NEGATIVE_INFINITY : parseTimestamp(since, "`since`");
     const range = agent === undefined ? ALL_CONVERSATION_NUMBERS : conversationsOf(checkId(agent, "agent id"));
     const matches = (info: ConversationInfo): boolean =>

@@ -9,6 +9,7 @@ export { type CheckpointListOptions, Checkpoints, type RestoreReport } from "./c
 export type { AnyCheckpointInfo } from "./checkpoints/list.js";
 export { type ConversationChange, Conversations, type WholeConversation } from "./conversations.js";
 export { type OpenedStore, type OpenOptions, openServices } from "./open.js";
+export type { ScopeOptions } from "./scope/scope.js";
 export { RetentionPolicies, type RetentionPolicy } from "./retention-policies.js";
 export type { Services } from "./services.js";
 export { openSession, Session } from "./session.js";

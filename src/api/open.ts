@@ -8,6 +8,8 @@ import { type AgentMigrations, Migrations } from "../sessions/index.js";
 import { type AnyStoredClass, ClassRegistry } from "../state/index.js";
 import { openTarget, type OpenTarget, type Store, type StoreOptions } from "../store/index.js";
 import { type Duration, toMilliseconds, invalidArgument } from "../util/index.js";
+import { ScopedStore } from "./scope/scoped-store.js";
+import { Scope, type ScopeOptions } from "./scope/scope.js";
 import { Services } from "./services.js";
 
 /** Options of `Savepoint.open()`. */
@@ -53,6 +55,18 @@ export interface OpenOptions extends StoreOptions {
    * @default none
    */
   readonly migrations?: Readonly<Record<string, AgentMigrations>>;
+  /**
+   * Confines this `Savepoint` to one agent: its sessions, conversations, checkpoints and runs. What belongs to other agents, or
+   * to none, does not exist for it. New sessions and conversations belong to the agent; naming another agent is an
+   * `INVALID_ARGUMENT`. Operations on the whole store fail with `OUT_OF_SCOPE`. Reads also read the owner, and search builds an
+   * index of the agent's texts in memory.
+   *
+   * @example
+   * const sp = await Savepoint.open(url, { scope: { agent: "support" } });
+   *
+   * @default the whole store
+   */
+  readonly scope?: ScopeOptions;
 }
 
 /** A store that was just opened. */
@@ -79,9 +93,11 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
     newId,
     lease: leaseOption,
     migrations,
+    scope: scopeOptions,
     ...storeOptions
   } = options;
   const lease = parseLease(leaseOption);
+  const scope = new Scope(scopeOptions);
   const registry = new ClassRegistry(classes);
   const declaredMigrations = new Migrations(migrations);
   const events = new Events(on);
@@ -93,29 +109,38 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
   });
   const { readOnly = false, create = true } = options;
   const registration = opened.capabilities.durable && !readOnly ? new ProcessRegistration(opened) : undefined;
-  const store = validateReads(registration?.store ?? opened);
+  const confine = (target: Store): Store => (scope.agent === undefined ? target : new ScopedStore(target, scope.agent));
+  const store = confine(validateReads(registration?.store ?? opened));
   const now = options.now ?? Date.now;
   const policies = new PolicyCache(store, events, now);
   const sweeps = new SweepSchedules();
   const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
   const ownsStore = typeof target === "string" || !("commit" in target);
-  const lastShutdown = await readLastShutdown({ ...context, store: validateReads(opened) }, readOnly || !create).catch(
-    async (error: unknown) => {
-      // An error of closing follows from the first error, and must not replace it.
-      if (ownsStore) await opened.close().catch(() => {});
-      throw error;
-    },
-  );
+  const shutdown = await readLastShutdown(
+    { ...context, store: confine(validateReads(opened)) },
+    readOnly || !create || scope.agent !== undefined,
+  ).catch(async (error: unknown) => {
+    // An error of closing follows from the first error, and must not replace it.
+    if (ownsStore) await opened.close().catch(() => {});
+    throw error;
+  });
+  const lastShutdown = scope.agent === undefined ? shutdown : confineShutdown(shutdown);
   if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
   const services = new Services(context, {
     cacheBytes,
     lease,
     storeAddress: addressFor(target, store, options),
     migrations: declaredMigrations,
+    scope,
     registration,
     ownsStore,
   });
   return { services, lastShutdown };
+}
+
+/** The interrupted runs of the agent, without the processes, which other agents share. */
+function confineShutdown({ interrupted }: LastShutdown): LastShutdown {
+  return { clean: interrupted.length === 0, processes: [], interrupted };
 }
 
 function parseLease(lease: Duration = DEFAULT_LEASE): number {

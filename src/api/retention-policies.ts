@@ -56,14 +56,14 @@ export class RetentionPolicies {
    * same target. The session or agent need not exist yet. Removes nothing before the next save or {@link apply}.
    */
   async set(target: PruneTarget, options: RetentionOptions): Promise<void> {
-    const key = keyOf(target);
+    const key = this.#keyOf(target);
     const value = encodePolicy(options);
     await this.#commit({ puts: [{ key, value }] });
   }
 
   /** The policy that was set for exactly this target; `undefined` if there is none. */
   async load(target: PruneTarget): Promise<RetentionOptions | undefined> {
-    const [record] = await this.#services.open().store.get([keyOf(target)]);
+    const [record] = await this.#services.open().store.get([this.#keyOf(target)]);
     if (!record) return undefined;
     if ("value" in record) return decodePolicy(record.value);
     const advice =
@@ -76,14 +76,15 @@ export class RetentionPolicies {
     const services = this.#services;
     return createListing(async function* () {
       for await (const record of scan(services.open().store, ALL_RETENTION_POLICIES)) {
-        if ("value" in record) yield { target: targetOf(record.key), options: decodePolicy(record.value) };
+        const isHidden = services.scope.agent !== undefined && record.key === STORE_RETENTION_KEY;
+        if ("value" in record && !isHidden) yield { target: targetOf(record.key), options: decodePolicy(record.value) };
       }
     });
   }
 
   /** Deletes the policy of exactly this target. Returns whether there was one. */
   async delete(target: PruneTarget): Promise<boolean> {
-    const key = keyOf(target);
+    const key = this.#keyOf(target);
     const [record] = await this.#services.open().store.get([key]);
     if (record) await this.#commit({ deletes: [key] });
     return record !== undefined;
@@ -113,6 +114,16 @@ export class RetentionPolicies {
       results.push(result);
     }
     return sumPruneResults(results, false);
+  }
+
+  /** The key of a policy that this `Savepoint` may read and change. */
+  #keyOf(target: PruneTarget): string {
+    const key = keyOf(target);
+    const { scope } = this.#services;
+    if (key === STORE_RETENTION_KEY) scope.requireStore("the retention policy of the store");
+    if (target.agent !== undefined && target.agent !== scope.agent)
+      scope.requireStore("the retention policy of this agent");
+    return key;
   }
 
   async #commit({ puts = [], ...changes }: Commit): Promise<void> {

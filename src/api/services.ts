@@ -7,6 +7,7 @@ import type { ProcessRegistration, RunEvent } from "../events/index.js";
 import { LiveRuns, Runs, type StoreAddress } from "../runs/index.js";
 import { Search } from "../search/index.js";
 import { Cursors, type Migrations, NumberSource } from "../sessions/index.js";
+import type { Scope } from "./scope/scope.js";
 
 /** What {@link Services} are built from. */
 export interface ServiceSettings {
@@ -17,6 +18,7 @@ export interface ServiceSettings {
   /** How the heartbeat thread opens the same store; `undefined` if it cannot. */
   readonly storeAddress: StoreAddress | undefined;
   readonly migrations: Migrations;
+  readonly scope: Scope;
   /** Records that this process has the store open; `undefined` for stores that do not survive the process. */
   readonly registration: ProcessRegistration | undefined;
   /** Whether closing also closes the store; `false` for a store that the caller opened. */
@@ -33,6 +35,7 @@ export class Services {
   readonly agentCheckpoints: AgentCheckpoints;
   readonly conversationWriter: ConversationWriter;
   readonly lease: number;
+  readonly scope: Scope;
   readonly #context: Context;
   readonly #settings: ServiceSettings;
   /** How often this process has deleted each session: handles from before a deletion are rejected. */
@@ -40,11 +43,12 @@ export class Services {
   #isClosed = false;
 
   constructor(context: Context, settings: ServiceSettings) {
-    const { cacheBytes, lease, migrations } = settings;
+    const { cacheBytes, lease, migrations, scope } = settings;
     this.#context = context;
     this.#settings = settings;
     this.lease = lease;
     this.migrations = migrations;
+    this.scope = scope;
     this.numbers = new NumberSource(context.store);
     this.cursors = new Cursors(this.numbers, cacheBytes);
     this.runs = this.createRuns(lease);

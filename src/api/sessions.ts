@@ -75,7 +75,7 @@ export class Sessions {
    * page by page; a damaged session is reported and left out.
    */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
-    const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
+    const { agent = this.#services.scope.agent, status, limit = Number.POSITIVE_INFINITY } = options;
     const matches = (info: SessionInfo): boolean =>
       (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
     const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));

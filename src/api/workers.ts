@@ -23,6 +23,7 @@ export class Workers {
   create<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions): Worker {
     const context = this.#services.open();
     const byName = new Map(parseAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
+    for (const name of byName.keys()) this.#services.scope.resolveAgent(name);
     const { host, pid } = thisProcess();
     const poll = context.store.listen ? POLL_WITH_LISTEN : POLL_WITHOUT_LISTEN;
     const settings = parseWorkerOptions(options, { lease: this.#services.lease, name: `${host}:${pid}`, poll });

@@ -125,7 +125,9 @@ export class Checkpoints {
    */
   list(options: CheckpointListOptions = {}): Listing<AnyCheckpointInfo> {
     validateFields(options, "A filter of checkpoints", LIST_FIELDS);
-    const { limit = Number.POSITIVE_INFINITY, kind, ...filter } = options;
+    const { limit = Number.POSITIVE_INFINITY, kind, ...given } = options;
+    const { agent = this.#services.scope.agent } = given;
+    const filter = { ...given, ...(agent !== undefined && { agent }) };
     if (filter.of !== undefined && filter.of !== "agent" && filter.of !== "session") {
       throw invalidArgument(`\`of\` must be "agent" or "session", got ${JSON.stringify(filter.of)}.`);
     }
