@@ -129,7 +129,11 @@ export class SessionImport implements SectionImport {
     const { agent } = session;
     try {
       await this.#context.store.commit({
-        checks: [{ key: sessionKey(this.#id), value: undefined }, ...(pending?.checks ?? [])],
+        checks: [
+          { key: sessionKey(this.#id), value: undefined },
+          { key: sessionNumberKey(this.#number), value: undefined },
+          ...(pending?.checks ?? []),
+        ],
         puts: [
           ...records,
           ...(pending ? this.#agentPuts(pending) : []),

@@ -20,8 +20,11 @@ export class Spool {
     if (this.#bytes <= MAX_MEMORY) return;
     this.#file ??= await openTemporary();
     const bytes = Buffer.concat(this.#lines.flatMap((each) => [each, NEWLINE]));
-    await this.#file.write(bytes, 0, bytes.length, this.#written);
-    this.#written += bytes.length;
+    for (let from = 0; from < bytes.length;) {
+      const { bytesWritten } = await this.#file.write(bytes, from, bytes.length - from, this.#written);
+      from += bytesWritten;
+      this.#written += bytesWritten;
+    }
     [this.#lines, this.#bytes] = [[], 0];
   }
 

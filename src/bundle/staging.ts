@@ -4,8 +4,9 @@
  */
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import { type ImportRecord, releaseImport } from "../gc/index.js";
-import { importKey, MAX_NUMBER, NEXT_NUMBER_KEY } from "../records/index.js";
+import { releaseImport } from "../gc/index.js";
+import { importKey, type ImportRecord, MAX_NUMBER, NEXT_NUMBER_KEY } from "../records/index.js";
+import { firstUnusedNumber } from "../sessions/index.js";
 import { retryOnConflict } from "../util/index.js";
 import { type BundleHeader, hashOf } from "./format.js";
 
@@ -42,7 +43,7 @@ export class Staging {
         const message = `Nothing can be imported: ${counter.unreadable}. Run sp.repair() first.`;
         throw new SavepointError("DAMAGED", message);
       }
-      const next = Number(counter?.value ?? 0);
+      const next = await firstUnusedNumber(store, counter?.value);
       // Also above all numbers of the bundle: checkpoints of agents may name numbers from before and after the import.
       const by = next <= lowest ? 0 : Math.max(next, highest + 1) - lowest;
       if (highest + by >= MAX_NUMBER)

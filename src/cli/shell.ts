@@ -1,7 +1,7 @@
 /** Command lines that users copy into a shell. */
 
 /** Characters that mean nothing to a shell, unless a word begins with them. */
-const PLAIN = /^[\w@%+=:,./-][\w@%+=:,./#-]*$/;
+const PLAIN = /^[\w@%+:,./-][\w@%+=:,./#-]*$/;
 
 /** A word as a POSIX shell reads it. Stored ids are not trusted: `$(…)` in one must not be executed. */
 export function quoteForShell(word: string): string {

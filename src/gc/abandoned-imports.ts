@@ -7,20 +7,11 @@ import {
   ALL_IMPORTS,
   ALL_SESSION_NUMBERS,
   garbageKey,
+  type ImportRecord,
   decodeConversation,
   decodeNumbers,
   trailingNumberOf,
 } from "../records/index.js";
-
-/** The progress of an unfinished import. */
-export interface ImportRecord {
-  /** By how much the numbers of the bundle are moved. */
-  readonly by: number;
-  /** When the import last stored something, in milliseconds since 1970. */
-  readonly at: number;
-  /** The numbers under which something is stored, with the hash of the section that it belongs to. */
-  readonly numbers: readonly (readonly [number: number, section: string])[];
-}
 
 /** An import that was not continued for this long is abandoned. */
 const ABANDONED_AFTER = 24 * 3_600_000;

@@ -11,7 +11,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { parseRefs, type Piece, type Unreadable } from "../state/index.js";
 import { MarkError, markPieces } from "./marks.js";
-import { exceedsTape, type Freed, type KeyRange, prefixRange, scan } from "../store/index.js";
+import { type Freed, type KeyRange, prefixRange, scan, TapeBounds } from "../store/index.js";
 import { type AgentState, decodeAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -131,6 +131,7 @@ class MessageMarks {
   /** The marked messages, by the number of the conversation. */
   readonly live = new Map<number, IntervalSet>();
   readonly #reader: SessionReader;
+  readonly #bounds: TapeBounds;
   readonly #agent: string;
   readonly #onDamage: (damage: Unreadable) => void;
   /** Snapshots that are marked already. They recur, because most conversations are the same in most checkpoints. */
@@ -141,6 +142,7 @@ class MessageMarks {
   /** @param onDamage called for everything that may refer to messages and cannot be read; it is left out, unless this throws */
   constructor(context: Context, agent: string, onDamage: (damage: Unreadable) => void) {
     this.#reader = new SessionReader(context, agentHistoryId(agent));
+    this.#bounds = new TapeBounds(context.store);
     this.#agent = agent;
     this.#onDamage = onDamage;
   }
@@ -208,7 +210,7 @@ class MessageMarks {
   async #mark(pieces: readonly Piece[]): Promise<void> {
     for (const piece of pieces) {
       const span = { ...piece, tape: messageTape(piece.tape) };
-      if (!(await exceedsTape(this.#reader.context.store, span))) markPieces(this.live, [piece]);
+      if (!(await this.#bounds.isExceededBy(span))) markPieces(this.live, [piece]);
       else this.#onDamage({ unreadable: `a reference names ${piece.count} messages, which do not exist` });
     }
   }

@@ -3,7 +3,7 @@
  *
  * Everything that may refer to an item is read before the item is freed; if any of it is damaged, nothing is freed.
  */
-export { type ImportRecord, releaseImport } from "./abandoned-imports.js";
+export { releaseImport } from "./abandoned-imports.js";
 export { findLiveMessages, listAgentsWithConversations } from "./collect-conversations.js";
 export { collectGarbage, type CollectOptions, type CollectReport, collectSession } from "./collect.js";
 export { journalRefs, MarkError, markPieces, Marks, readJournals, rowRefs } from "./marks.js";

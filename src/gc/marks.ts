@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { formatRefs, parseRefs, type Piece, type Ref, type Unreadable } from "../state/index.js";
-import { exceedsTape } from "../store/index.js";
+import { TapeBounds } from "../store/index.js";
 import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
@@ -30,6 +30,7 @@ export class MarkError extends Error {
 /** The items and blobs of a session that are reachable so far. */
 export class Marks {
   readonly #byNumber = new Map<number, IntervalSet>();
+  readonly #bounds: TapeBounds;
 
   /** @param onDamage called for unreadable items; without it they are thrown as {@link MarkError} */
   constructor(
@@ -37,7 +38,9 @@ export class Marks {
     readonly number: number,
     readonly blobs: Set<string>,
     readonly onDamage?: (damage: Unreadable) => void,
-  ) {}
+  ) {
+    this.#bounds = new TapeBounds(reader.context.store);
+  }
 
   /** The tapes with reachable items, by number, and the spans of these items. */
   *tapes(): Generator<[tape: number, spans: Span[]]> {
@@ -92,10 +95,7 @@ export class Marks {
     const existing: Piece[] = [];
     for (const piece of pieces) {
       const { start, count } = piece;
-      const isTooLong = await exceedsTape(this.reader.context.store, {
-        ...piece,
-        tape: tapeName(this.number, piece.tape),
-      });
+      const isTooLong = await this.#bounds.isExceededBy({ ...piece, tape: tapeName(this.number, piece.tape) });
       if (isTooLong)
         this.#report({ unreadable: `a reference names items ${start} to ${start + count}, which do not exist` });
       else existing.push(piece);

@@ -130,7 +130,7 @@ const isStoredRow = objectOf({
   h: optional(isString),
   n: optional(isNumber),
   u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
-  m: optional(objectOf({})),
+  m: optional((value) => typeof value === "object"),
   e: optional(isNumber),
   z: isNumber,
   w: isNumber,

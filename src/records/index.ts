@@ -148,6 +148,7 @@ export {
   ALL_RETENTION_POLICIES,
   garbageKey,
   importKey,
+  type ImportRecord,
   movedNumbersKey,
   MAX_NUMBER,
   NEXT_NUMBER_KEY,

@@ -28,3 +28,13 @@ export const importKey = (bundle: string): string => `v\t${bundle}`;
 export const ALL_IMPORTS: KeyRange = prefixRange("v\t");
 /** The offset between the numbers in the checkpoints of an imported agent and the numbers in this store. */
 export const movedNumbersKey = (agent: string): string => `m\t${agent}`;
+
+/** The progress of an unfinished import. */
+export interface ImportRecord {
+  /** By how much the numbers of the bundle are moved. */
+  readonly by: number;
+  /** When the import last stored something, in milliseconds since 1970. */
+  readonly at: number;
+  /** The numbers under which something is stored, with the hash of the section that it belongs to. */
+  readonly numbers: readonly (readonly [number: number, section: string])[];
+}

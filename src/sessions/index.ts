@@ -42,7 +42,7 @@ export {
 } from "./migrations.js";
 export { buildRow, copyRow, rebaseFrame } from "./new-row.js";
 export { setLabel, setPin } from "./notes.js";
-export { NUMBER_BLOCK, NumberSource } from "./numbers.js";
+export { firstUnusedNumber, NUMBER_BLOCK, NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
 export { isIntact, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
 export type { Heads, LoadedRecord, Notes } from "./reader.js";

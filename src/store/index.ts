@@ -17,7 +17,6 @@ export type {
   Statement,
 } from "./postgres/index.js";
 export {
-  exceedsTape,
   FIRST_PAGE_SIZE,
   nextPageSize,
   openScanTextIndex,
@@ -25,5 +24,6 @@ export {
   type RecordResult,
   scan,
   scanPages,
+  TapeBounds,
 } from "./shared/index.js";
 export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

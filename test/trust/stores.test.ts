@@ -134,6 +134,59 @@ describe("a store whose counter of numbers", () => {
   });
 });
 
+describe("a store without its counter of numbers", () => {
+  it("imports a bundle without touching an existing session", async () => {
+    const source = await Savepoint.open("memory:");
+    for (let n = 0; n < 3; n++) await source.session(`x${n}`).save({ evil: n });
+    const store = openMemoryStore();
+    const before = await Savepoint.open(store);
+    const ids = ["mine0", "mine1", "mine2"];
+    for (const id of ids) for (const state of [{ id }, { id, second: true }]) await before.session(id).save(state);
+    await store.commit({ deletes: ["#"] });
+    const sp = await Savepoint.open(store, quiet);
+    for (let n = 0; n < 3; n++) await sp.import(source.export({ session: `x${n}` }));
+    for (const id of ids) expect((await sp.session(id).load({ seq: 0 }))?.state).toEqual({ id });
+    expect((await sp.sessions.list().all()).length).toBe(6);
+  });
+
+  it("does not give the number of a removed conversation to a new one", async () => {
+    const store = openMemoryStore();
+    const before = await Savepoint.open(store);
+    await before.agents.save({ id: "bot", name: "Bot", state: {} });
+    for (const id of ["c0", "c1"]) {
+      await before.conversations.create({ id, agent: "bot", messages: [message.user(id)] });
+    }
+    await before.checkpoints.create({ agent: "bot" });
+    await before.conversations.delete("c1");
+    await store.commit({ deletes: ["#"] });
+    const sp = await Savepoint.open(store, quiet);
+    await sp.conversations.create({ id: "new", agent: "bot", messages: [message.user("new")] });
+    await sp.conversations.append("new", [message.user("more")]);
+    expect((await sp.conversations.load("new"))?.messages).toEqual([message.user("new"), message.user("more")]);
+  });
+});
+
+describe("legitimate data at the limits", () => {
+  it("with a bigint of too many digits is rejected when it is saved, and not when it is read", async () => {
+    const sp = await Savepoint.open("memory:");
+    await sp.session("s").save({ v: 10n ** 99_000n });
+    await expect(sp.session("s").save({ v: 10n ** 100_001n })).rejects.toMatchObject({ code: "INVALID_STATE" });
+    expect((await sp.session("s").latest())?.state).toEqual({ v: 10n ** 99_000n });
+  });
+
+  it("that lost half of a long list is loaded in part", async () => {
+    const store = openMemoryStore();
+    const sp = await Savepoint.open(store, quiet);
+    const list = Array.from({ length: 40_000 }, (_, n) => ({ n, text: "x".repeat(40) }));
+    await sp.session("s").save({ list });
+    const [tape = ""] = await store.tapes({ from: "", to: "\u{10ffff}" });
+    await store.retain(tape, [{ start: 20_000, count: 40_000 }], { below: 20_000 });
+    const again = await Savepoint.open(store, quiet);
+    const loaded = await again.session("s").load({ seq: 0 }, { partial: true });
+    expect((loaded?.state as { list: unknown[] }).list[30_000]).toEqual(list[30_000]);
+  });
+});
+
 describe("a state with invalid content", () => {
   const TAGS = [
     '{"$":5}',
@@ -149,6 +202,8 @@ describe("a state with invalid content", () => {
     '{"$":["blob",0]}',
     '{"$":["class","toString",1]}',
     '{"$":["bytes",1]}',
+    '{"v":{"\\u0024":["set",7]}}',
+    '{"v":{"\\u0024":["bigint","x"]}}',
     "not json",
   ];
 

@@ -15,8 +15,10 @@ const REQUEST_ITEMS = 1 << 13;
 const FREE_ITEMS = 1 << 18;
 const FREE_BYTES = 1 << 28;
 /** Missing items that are read before a range counts as invalid, and not as damaged. */
-const FREE_MISSING_ITEMS = 1 << 14;
-const MAX_REPEATED_BLOB_BYTES = 1 << 30;
+const FREE_MISSING_ITEMS = 1 << 18;
+/** Repeated blobs: equal images in many messages are one blob. Each place gets a copy. */
+const FREE_BLOB_BYTES = 2 ** 31;
+const MAX_BLOB_REPEATS = 64;
 /** How often a traversal may decode what it has read, on average, beyond what is free. */
 const MAX_REPEATS = 16;
 
@@ -24,7 +26,8 @@ const MAX_REPEATS = 16;
 export class BoundedReader implements StateReader {
   readonly #reader: StateReader;
   readonly #blobs = new Set<string>();
-  #blobBytes = 0;
+  #placedBlobBytes = 0;
+  #foundBlobBytes = 0;
   #missingItems = 0;
   #placed = { items: 0, bytes: 0 };
   #found = { items: 0, bytes: 0 };
@@ -35,19 +38,22 @@ export class BoundedReader implements StateReader {
 
   async items(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
     const total = pieces.reduce((sum, { count }) => sum + count, 0);
-    if (total <= REQUEST_ITEMS && !overlap(pieces)) return this.#read(pieces);
+    const isRepeating = overlap(pieces);
+    if (total <= REQUEST_ITEMS && !isRepeating) return this.#read(pieces);
     const frames: (Frame | Unreadable)[] = [];
-    for (const part of splitRequests(pieces)) for (const frame of await this.#readOnce(part)) frames.push(frame);
+    for (const part of splitRequests(pieces)) {
+      for (const frame of await (isRepeating ? this.#readOnce(part) : this.#read(part))) frames.push(frame);
+    }
     return frames;
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
     const content = await this.#reader.blob(hash);
     const bytes = "unreadable" in content ? 0 : content.length;
-    // Equal images in many messages are one blob.
-    this.#blobBytes += this.#blobs.has(hash) ? bytes : 0;
-    if (this.#blobBytes > MAX_REPEATED_BLOB_BYTES) throw tooMuch();
+    if (!this.#blobs.has(hash)) this.#foundBlobBytes += bytes;
     this.#blobs.add(hash);
+    this.#placedBlobBytes += bytes;
+    if (this.#placedBlobBytes > FREE_BLOB_BYTES + MAX_BLOB_REPEATS * this.#foundBlobBytes) throw tooMuch();
     return content;
   }
 

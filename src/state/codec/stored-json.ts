@@ -5,14 +5,12 @@
  */
 import { SavepointError } from "../../errors.js";
 import { either, isCounter, isString, listOf, optional, type Shape, tupleOf } from "../../util/index.js";
-import { MAX_DEPTH, type Shadow, TAG } from "../tree/index.js";
+import { MAX_BIGINT_LENGTH, MAX_DEPTH, type Shadow, TAG } from "../tree/index.js";
 
 /** The levels of a piece tree: more than any list needs. */
 const MAX_LEVEL = 12;
 /** Entries of Maps are pairs, which count as levels here; a message is stored with its time. */
 const MAX_STORED_DEPTH = 2 * MAX_DEPTH + 4;
-/** The digits of a stored bigint. Converting more takes seconds. */
-const MAX_DIGITS = 100_000;
 
 /**
  * Parses the JSON of a frame, or of a value inside a record.
@@ -30,7 +28,7 @@ export function parseStoredJson(json: string, depth = 0): Shadow {
     throw damagedFrame("it is not valid JSON", cause);
   }
   const maxDepth = MAX_STORED_DEPTH - depth;
-  if (json.includes(`"${TAG}"`) || hasMoreBrackets(json, maxDepth)) validate(value, maxDepth);
+  if (mayHaveTag(json) || hasMoreBrackets(json, maxDepth)) validate(value, maxDepth);
   return value;
 }
 
@@ -44,6 +42,11 @@ export function parseStoredString(json: string): string {
 /** The error for stored data that does not decode. @param reason completes the sentence */
 export function damagedFrame(reason: string, cause?: unknown): SavepointError<"DAMAGED"> {
   return new SavepointError("DAMAGED", `A stored frame is damaged: ${reason}.`, { cause });
+}
+
+/** Whether JSON can contain a tag. No version escapes the `$` of a tag, but other programs can. */
+function mayHaveTag(json: string): boolean {
+  return json.includes(`"${TAG}"`) || json.includes("\\u0024");
 }
 
 /** Whether a text has more opening brackets than this; those in strings count too. */
@@ -81,7 +84,8 @@ function validateTag(tag: unknown, levels: number): void {
 /** The decoder reports these as written by a newer version. */
 const isUnknownTag: Shape = () => true;
 const isLevel: Shape = (value) => isCounter(value) && (value as number) <= MAX_LEVEL;
-const isBigInt: Shape = (value) => typeof value === "string" && value.length <= MAX_DIGITS && /^-?\d+$/.test(value);
+const isBigInt: Shape = (value) =>
+  typeof value === "string" && value.length <= MAX_BIGINT_LENGTH && /^-?\d+$/.test(value);
 const isUrl: Shape = (value) => typeof value === "string" && URL.canParse(value);
 const isDate: Shape = (value) => value === null || typeof value === "string" || typeof value === "number";
 const isPair: Shape = (value) => Array.isArray(value) && value.length === 2;

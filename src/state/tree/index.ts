@@ -6,7 +6,7 @@ export { appendToShadow, appendToValue } from "./append.js";
 export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-registry.js";
 export { equalsShadow } from "./equality.js";
 export { layoutChild, layoutElement, layoutState } from "./layout.js";
-export { ITEM_LIMITS, MAX_DEPTH } from "./limits.js";
+export { ITEM_LIMITS, MAX_BIGINT_LENGTH, MAX_DEPTH } from "./limits.js";
 export { coalesce, innerNode, leafNode, PieceTree, splitPieces, type TreeForm, type TreeNode } from "./piece-tree.js";
 export { depthOfPath, joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
 export { RecordedValues } from "./recorded-values.js";

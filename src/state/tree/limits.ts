@@ -11,6 +11,9 @@
  */
 export const MAX_DEPTH = 200;
 
+/** The digits of a bigint, with its sign. Reading more takes seconds. */
+export const MAX_BIGINT_LENGTH = 100_000;
+
 /** The largest child that stays inline in a frame, and the largest object after its large children have moved out. */
 export interface FrameLimits {
   readonly child: number;

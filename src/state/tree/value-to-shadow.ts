@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { SavepointError } from "../../errors.js";
 import type { ClassRegistry, StoredClass } from "./class-registry.js";
 import { kindOf } from "./kind.js";
-import { MAX_DEPTH, MIN_BLOB_BYTES } from "./limits.js";
+import { MAX_BIGINT_LENGTH, MAX_DEPTH, MIN_BLOB_BYTES } from "./limits.js";
 import type { Path } from "./pointer.js";
 import { BlobNode, setKey, type Shadow, type ShadowObject, TAG } from "./shadow.js";
 import {
@@ -36,7 +36,7 @@ export function valueToShadow(value: unknown, registry: ClassRegistry, path?: Pa
     case "undefined":
       return tagged("undefined");
     case "bigint":
-      return tagged("bigint", value.toString());
+      return copyBigInt(value, path);
     case "object":
       return value === null ? null : copyObject(value, registry, path, depth);
     default:
@@ -46,6 +46,16 @@ export function valueToShadow(value: unknown, registry: ClassRegistry, path?: Pa
         "Leave it out of the state, or store the data that it was created from.",
       );
   }
+}
+
+function copyBigInt(value: bigint, path: Path | undefined): Shadow {
+  const digits = value.toString();
+  if (digits.length <= MAX_BIGINT_LENGTH) return tagged("bigint", digits);
+  throw invalidState(
+    path,
+    `a bigint of ${digits.length} digits`,
+    `Store at most ${MAX_BIGINT_LENGTH} digits, or a string.`,
+  );
 }
 
 function copyObject(value: object, registry: ClassRegistry, path: Path | undefined, depth: number): Shadow {

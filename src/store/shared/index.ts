@@ -15,7 +15,7 @@ export {
   storeUnsupported,
 } from "./errors.js";
 export { type CommitOutcome, GroupCommit } from "./group-commit.js";
-export { exceedsTape } from "./long-span.js";
+export { TapeBounds } from "./long-span.js";
 export { openScanTextIndex } from "./scan-text-index.js";
 export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
 export { SortedKeys } from "./sorted-keys.js";

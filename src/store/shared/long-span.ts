@@ -5,10 +5,23 @@ import type { ItemSpan, Store } from "../contract/index.js";
 const SHORT_SPAN = 1 << 16;
 
 /**
- * Whether a span certainly names items that do not exist. A damaged or forged reference can name billions of items, which no
- * loop over them would survive. Every stored item takes at least one byte, so the bytes of a tape bound its items.
+ * The lengths of tapes, as far as they are needed. A damaged or forged reference can name billions of items, which no loop over
+ * them would survive. Every stored item takes at least one byte, so the bytes of a tape bound its items.
  */
-export async function exceedsTape(store: Store, { tape, count }: ItemSpan): Promise<boolean> {
-  if (count <= SHORT_SPAN) return false;
-  return count > (await store.bytesOf({ records: [], tapes: [{ from: tape, to: `${tape}\u0001` }] }));
+export class TapeBounds {
+  readonly #store: Store;
+  readonly #bytes = new Map<string, number>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Whether a span certainly names items that do not exist. */
+  async isExceededBy({ tape, count }: ItemSpan): Promise<boolean> {
+    if (count <= SHORT_SPAN || count <= (this.#bytes.get(tape) ?? 0)) return false;
+    // The tape may have grown.
+    const bytes = await this.#store.bytesOf({ records: [], tapes: [{ from: tape, to: `${tape}\u0001` }] });
+    this.#bytes.set(tape, bytes);
+    return count > bytes;
+  }
 }

@@ -69,6 +69,8 @@ export class SqliteConnection {
   onRollback: () => void = () => {};
   // Referenced as long as its statements, because one driver crashes if the database is collected before them.
   #database: SqliteDatabase;
+  /** `false` after the files of a read-only database were closed and could not be opened again. */
+  #isOpen = true;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #busyTimeout: number;
   readonly #parts: ConnectionParts;
@@ -247,7 +249,7 @@ export class SqliteConnection {
   }
 
   async #closeDatabase(): Promise<void> {
-    this.#database.close();
+    if (this.#isOpen) this.#database.close();
     await this.#parts.release?.();
     this.#parts.files?.close();
   }
@@ -256,8 +258,10 @@ export class SqliteConnection {
   #reopen(files: ReadOnlyFiles): void {
     if (this.#closed) throw storeClosed(this.url);
     this.#statements.clear();
-    this.#database.close();
+    if (this.#isOpen) this.#database.close();
+    this.#isOpen = false;
     this.#database = files.open();
+    this.#isOpen = true;
     this.onRollback();
   }
 

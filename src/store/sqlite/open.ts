@@ -71,13 +71,15 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
 
 /** Opens a file without changing it or anything beside it. */
 async function openReadOnly(path: string, url: string, options: SqliteOptions): Promise<Store> {
-  if (hasJournal(path)) throw unfinishedTransaction(url, path);
   const release = (await closeReleasesFiles()) ? undefined : trackOpenFile(path);
-  const files = new ReadOnlyFiles(await databaseClass(), path, url);
+  // Each time the files are opened: they may have been replaced.
+  const files = new ReadOnlyFiles(await databaseClass(), path, url, (database) => {
+    if (hasJournal(path)) throw unfinishedTransaction(url, path);
+    migrate(database, url, { allowOtherTables: false, create: false });
+  });
   let database: SqliteDatabase | undefined;
   try {
     database = files.open();
-    migrate(database, url, { allowOtherTables: false, create: false });
     const connection = new SqliteConnection(database, url, true, options, { path, release, files });
     return new SqliteStore(connection, options, { path });
   } catch (error) {

@@ -36,8 +36,14 @@ export class ReadOnlyFiles {
   #opened: FileState | undefined;
   #copy: string | undefined;
 
-  /** @param path the database, without symbolic links */
-  constructor(Database: DatabaseClass, path: string, url: string) {
+  readonly #check: (database: SqliteDatabase) => void;
+
+  /**
+   * @param path the database, without symbolic links
+   * @param check throws if a database that was just opened is not a store of this version
+   */
+  constructor(Database: DatabaseClass, path: string, url: string, check: (database: SqliteDatabase) => void) {
+    this.#check = check;
     this.#Database = Database;
     this.#path = path;
     this.#url = url;
@@ -45,6 +51,7 @@ export class ReadOnlyFiles {
 
   /** Opens the files as they are now. */
   open(): SqliteDatabase {
+    this.#opened = undefined;
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
       const state = this.#observe();
       let database: SqliteDatabase | undefined;
@@ -54,8 +61,11 @@ export class ReadOnlyFiles {
         // Until the first read, the files are not open. `query_only` is a second barrier: the copy could be written.
         database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON");
         database.prepare("SELECT count(*) FROM sqlite_schema").get();
-        this.#opened = state;
-        if (this.isCurrent()) return database;
+        this.#check(database);
+        if (this.#observe().mark === state.mark) {
+          this.#opened = state;
+          return database;
+        }
       } catch (error) {
         if (this.#observe().mark === state.mark) {
           database?.close();
