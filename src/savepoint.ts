@@ -118,8 +118,8 @@ export class Savepoint implements AsyncDisposable {
    *
    * @param target `"sqlite:./agents.db"`, `"file:./folder"`, `"postgres://…"` or `"memory:"`; or a store, a SQLite database
    *   handle or a `pg` pool that the caller opened and closes. Default: the URL in `SAVEPOINT_URL`, else the nearest
-   *   `.savepoint` folder upwards, else a new one in the working directory. A store that was found must belong to the user:
-   *   otherwise `UNSAFE_STORE`.
+   *   `.savepoint` folder upwards, else a new one in the working directory. A store that was found must belong to the user,
+   *   except on Windows: otherwise `UNSAFE_STORE`.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
     return new Savepoint(await openServices(target, options));
