@@ -118,8 +118,8 @@ export class Savepoint implements AsyncDisposable {
    *
    * @param target `"sqlite:./agents.db"`, `"file:./folder"`, `"postgres://…"` or `"memory:"`; or a store, a SQLite database
    *   handle or a `pg` pool that the caller opened and closes. Default: the URL in `SAVEPOINT_URL`, else the nearest
-   *   `.savepoint` folder upwards, else a new one in the working directory. A store that was found must belong to the user:
-   *   otherwise `UNSAFE_STORE`.
+   *   `.savepoint` folder upwards, else a new one in the working directory. A store that was found must belong to the user,
+   *   except on Windows: otherwise `UNSAFE_STORE`.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
     return new Savepoint(await openServices(target, options));
@@ -331,8 +331,10 @@ export class Savepoint implements AsyncDisposable {
    */
   export(target: ExportTarget = {}, options: ExportOptions = {}): Bundle {
     const { agent } = this.#services.scope;
-    const isEverything = typeof target === "object" && Object.keys(target).length === 0;
-    return exportBundle(this.#services.open(), isEverything && agent !== undefined ? { agent } : target, options);
+    const context = this.#services.open();
+    if (agent === undefined) return exportBundle(context, target, options);
+    const isEverything = typeof target === "object" && Object.keys(target ?? { invalid: true }).length === 0;
+    return exportBundle(context, isEverything ? { agent } : target, options);
   }
 
   /**

@@ -92,8 +92,8 @@ export class Conversations {
    * conversation are removed; pass `expectedMessages` to prevent that, or use {@link append}.
    *
    * @param options.expectedMessages how many messages the stored conversation must have; any other number is a `CONFLICT`
-   * @throws `INVALID_ARGUMENT` if only a page of the conversation was loaded, or it was loaded without damaged messages: the others
-   *   would be lost
+   * @throws `INVALID_ARGUMENT` if only a page of the conversation was loaded, or if damaged messages were left out when it was
+   *   loaded: saving it would delete the missing messages
    */
   async save(
     conversation: WholeConversation,
@@ -155,8 +155,8 @@ export class Conversations {
   }
 
   /**
-   * The conversations without their messages, the last created first. If several processes create conversations, the order is
-   * approximate. Reads page by page.
+   * The conversations without their messages, most recently created first. If several processes create conversations, the order
+   * is approximate. Reads page by page.
    */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
     const { scope } = this.#services;

@@ -71,8 +71,8 @@ export class Sessions {
   }
 
   /**
-   * The sessions without their states, the last created first. If several processes create sessions, the order is approximate. Reads
-   * page by page; a damaged session is reported and left out.
+   * The sessions without their states, most recently created first. If several processes create sessions, the order is
+   * approximate. Reads page by page; a damaged session is reported and left out.
    */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent = this.#services.scope.agent, status, limit = Number.POSITIVE_INFINITY } = options;

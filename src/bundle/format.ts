@@ -132,7 +132,7 @@ export type BundleEvent =
   | { readonly end: true; readonly hash: string };
 
 const NEWLINE = 10;
-/** An import raises the counter of the store by this much at most, so no bundle can use up its numbers. */
+/** The highest number in a bundle. It limits how far an import raises the store's counter, so no bundle can exhaust it. */
 const MAX_BUNDLE_NUMBER = 2 ** 32;
 /** The longest line, in bytes. Node cannot hold a longer string. */
 const MAX_LINE = 2 ** 29;

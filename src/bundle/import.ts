@@ -37,8 +37,8 @@ export interface ImportOptions {
   readonly existing?: "fail" | "skip";
   /**
    * What becomes of runs that were unfinished when the bundle was written. `"halted"`: nothing resumes them until you run their
-   * sessions. `"live"`: they are queued as they were, and workers of this store resume them, with the answers that they have
-   * recorded. Use `"live"` only for your own bundles, such as a backup that you restore.
+   * sessions. `"live"`: the runs are queued again, and workers of this store resume them, using the answers that are recorded in
+   * the bundle. Use `"live"` only for your own bundles, such as a backup that you restore.
    * @default "halted"
    */
   readonly runs?: "halted" | "live";

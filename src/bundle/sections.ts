@@ -19,9 +19,9 @@ export interface BundleSection {
   readonly start: SectionStart;
   /** The hash of the bundle up to the end of this section. */
   readonly hash: string;
-  /** Whether the section was deleted while it was exported: then it has no lines but blobs. */
+  /** Whether the session or the agent was deleted during the export. Then the section has only lines of blobs. */
   readonly isWithdrawn: boolean;
-  /** Its lines, without those of attempts that were started again. They can be read any number of times. */
+  /** Its lines, without those of export attempts that were abandoned and repeated. They can be read any number of times. */
   readonly lines: () => AsyncGenerator<BundleLine>;
 }
 

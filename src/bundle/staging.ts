@@ -30,7 +30,7 @@ export class Staging {
   static async open(context: Context, header: BundleHeader): Promise<Staging> {
     const { store } = context;
     const [lowest, highest] = header.numbers;
-    // Two bundles can have the same id. The numbers belong to the whole header, with the range that they were allocated for.
+    // Two bundles can have the same id. So the key is the hash of the whole header, which includes the range of numbers.
     const key = importKey(hashOf(header));
     return retryOnConflict(async () => {
       const [known, counter] = await store.get([key, NEXT_NUMBER_KEY]);
@@ -47,7 +47,10 @@ export class Staging {
       // Also above all numbers of the bundle: checkpoints of agents may name numbers from before and after the import.
       const by = next <= lowest ? 0 : Math.max(next, highest + 1) - lowest;
       if (highest + by >= MAX_NUMBER)
-        throw new SavepointError("DAMAGED", "Nothing can be imported: the numbers are used up.");
+        throw new SavepointError(
+          "DAMAGED",
+          "Nothing can be imported: the store has no numbers left for new sessions and conversations. Import into a new store.",
+        );
       const record: ImportRecord = { by, at: Date.now(), numbers: [] };
       await store.commit({
         checks: [
@@ -92,6 +95,6 @@ export class Staging {
 export function stagedConflict(): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
-    "An interrupted import of a bundle with the same id has left other data. It is removed now; import again.",
+    "An interrupted import of another bundle with the same id had left data in the store. That data is discarded. Run the import again.",
   );
 }

@@ -170,7 +170,7 @@ class SessionCheck extends ReferenceCheck {
     else if ("conversation" in line || "gone" in line) throw damagedBundle("a session has a line of a conversation");
   }
 
-  /** @param run the key of the record without the part that all runs of a session share, and its value */
+  /** @param run a pair: the key of the record (without the prefix that all runs of a session share) and its value */
   #run([key, value]: readonly [key: string, value: string]): void {
     const [branch = "", part = "", ...more] = key.split("\t");
     if (!isId(branch) || more.length > 0 || !/^[jrmt]/.test(part)) throw damagedBundle("a run has an invalid key");

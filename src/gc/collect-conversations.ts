@@ -211,7 +211,7 @@ class MessageMarks {
     for (const piece of pieces) {
       const span = { ...piece, tape: messageTape(piece.tape) };
       if (!(await this.#bounds.isExceededBy(span))) markPieces(this.live, [piece]);
-      else this.#onDamage({ unreadable: `a reference names ${piece.count} messages, which do not exist` });
+      else this.#onDamage({ unreadable: `a reference names ${piece.count} messages, and not all of them exist` });
     }
   }
 }

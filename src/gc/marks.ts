@@ -89,7 +89,7 @@ export class Marks {
     }
   }
 
-  /** The ranges without those that name more items than the store has, which are damage. */
+  /** Returns the ranges, except those that name more items than the store has. Those are reported as damage. */
   async #existing(pieces: readonly Piece[]): Promise<readonly Piece[]> {
     if (pieces.every(({ count }) => count <= MAX_FRAMES)) return pieces;
     const existing: Piece[] = [];
@@ -97,7 +97,9 @@ export class Marks {
       const { start, count } = piece;
       const isTooLong = await this.#bounds.isExceededBy({ ...piece, tape: tapeName(this.number, piece.tape) });
       if (isTooLong)
-        this.#report({ unreadable: `a reference names items ${start} to ${start + count}, which do not exist` });
+        this.#report({
+          unreadable: `a reference names items ${start} to ${start + count - 1}, and not all of them exist`,
+        });
       else existing.push(piece);
     }
     return existing;

@@ -1,6 +1,9 @@
 /** The size of a call's arguments, which a model chooses. */
 
-/** The largest arguments of a call, in megabytes: characters of strings and keys, and 8 bytes for every value. */
+/**
+ * The largest size of a call's arguments, in megabytes. Strings and keys count one byte per character, and every other value
+ * counts 8 bytes.
+ */
 export const MAX_INPUT_MEGABYTES = 32;
 
 const BYTES_PER_VALUE = 8;

@@ -5,8 +5,8 @@ import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 import { createTrackedServer, type McpOptions } from "./server.js";
 
 /**
- * The largest message, in bytes. A larger one ends the connection, so this is above the limit of arguments, which is an
- * error of the call. The SDK's default of 10 MB would end the connection for a large state.
+ * The largest message, in bytes. A larger one ends the connection. Arguments that are too large should only fail the call, so
+ * this limit is higher than theirs. The SDK's default of 10 MB would end the connection for a large state.
  */
 const MAX_MESSAGE_BYTES = 4 * MAX_INPUT_MEGABYTES * 1e6;
 

@@ -109,7 +109,7 @@ export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
   return { ...rest, reason, head, key, wakeAt, code, questions: decoded };
 }
 
-/** A run whose questions are not decoded: that takes the classes that they may contain. */
+/** Parses a run without decoding its questions, because decoding requires the classes that they may contain. */
 export function parseRun(value: string): Omit<RunRecord, "questions"> & { questions?: string } {
   const run = parseRecord<ReturnType<typeof parseRun>>(value, isStoredRun, "run");
   if (run.questions !== undefined) parseRecord(run.questions, areQuestions, "question");

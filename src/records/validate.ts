@@ -75,7 +75,10 @@ const VALIDATORS: ReadonlyMap<string, Validator> = new Map<string, Validator>([
   ["p", ({ key, value }) => key === "p" || isPolicy(parseStoredJson(value))],
 ]);
 
-/** Index entries have no content, and other letters belong to other versions, which the format rules out. */
+/**
+ * Every other key is accepted: index entries have no content, and letters of other versions do not occur, because the format
+ * number is checked when the store is opened.
+ */
 function validatorOf(key: string): Validator {
   return VALIDATORS.get(key.charAt(0)) ?? (() => true);
 }
@@ -130,7 +133,7 @@ const isImport: Shape = objectOf({
   numbers: listOf(tupleOf(isCounter, isString)),
 });
 const isOpenProcess: Shape = objectOf({ since: isNumber, process: objectOf({ host: isString, pid: isCounter }) });
-/** Numbers, `null` for infinity; the names of kinds are checked where the policy is used. */
+/** Checks only these fields. Numbers (`null` means infinity) and the names of kinds are checked where the policy is used. */
 const isPolicy: Shape = objectOf({
   keepLabelled: optional(isBoolean),
   expired: optional(isBoolean),

@@ -34,7 +34,7 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
   const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
-  rejectReserved(Object.keys(options.metadata ?? {}), options, "Metadata");
+  rejectReserved(Object.keys(options.metadata ?? {}), options, "A metadata key");
   if (label !== undefined) checkId(label, "label");
   if (resetBranch && parent === undefined)
     throw invalidOption("resetBranch", true, "Name the `parent` that the branch is reset to.");

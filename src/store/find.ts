@@ -14,11 +14,12 @@ const FILE = "store.db";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The URL of the default store: `SAVEPOINT_URL`, or the nearest `.savepoint` folder, or a new one in `folder`. The search ends
- * at the home folder and at the border of a file system.
+ * The URL of the default store: `SAVEPOINT_URL`, or the nearest `.savepoint` folder, or a new one in `folder`. The search goes up
+ * to and including the home folder, and does not leave the file system.
  *
- * @throws `UNSAFE_STORE` if the nearest `.savepoint` folder or its store belongs to another user, or if other users can write
- *   it. `SAVEPOINT_SAFE_DIRECTORY` allows exceptions: a list of absolute folders like `PATH`, or `*`.
+ * @throws `UNSAFE_STORE` if the nearest `.savepoint` folder or its store belongs to another user, or if everyone or a group
+ *   other than the user's primary group can write it. Windows has no such check. `SAVEPOINT_SAFE_DIRECTORY` allows
+ *   exceptions: a list of absolute folders like `PATH`, or `*`.
  */
 export function findStore(folder: string = process.cwd(), env: Environment = process.env): string {
   const fromEnvironment = env["SAVEPOINT_URL"];
@@ -81,7 +82,10 @@ function statOf(path: string): Stats | undefined {
 }
 
 function unsafeStore(folder: string, path: string, details: object, reason: string): SavepointError {
-  const fix = "mode" in details ? "Remove that permission with chmod go-w. If that is intended" : "If you trust it";
+  const fix =
+    "mode" in details
+      ? "Remove the permission with chmod go-w. If other users are supposed to write it"
+      : "If you trust it";
   return new SavepointError(
     "UNSAFE_STORE",
     `The store that was found in ${folder} is not used: ${path} ${reason}. ${fix}, name the store (${storeUrl(folder)}), or add ${folder} to SAVEPOINT_SAFE_DIRECTORY.`,

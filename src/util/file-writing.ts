@@ -27,22 +27,22 @@ import { basename, dirname, join, resolve } from "node:path";
 
 /** The permissions of files that only the user can read and write. */
 export const PRIVATE_MODE = 0o600;
-/** The folder in which stores are found from its parent and all folders below that. */
+/** The folder of a default store. It is found if the working directory is its parent or a folder below that parent. */
 const SAVEPOINT_FOLDER = ".savepoint";
 
 /** Creates a file that does not exist yet, with these permissions whatever the umask is, and opens it for writing. */
 export function createFile(path: string, mode: number): number {
   const file = openSync(path, "wx", mode);
-  // File systems without permissions lack none.
+  // On file systems without permissions, `stat` reports all of them, so `chmod` is not called.
   if (lacksPermissions(fstatSync(file), mode)) fchmodSync(file, mode);
   return file;
 }
 
 /**
- * Creates a folder and those above it that are missing. Git ignores a new folder `.savepoint`: stores rarely belong into a
- * repository.
+ * Creates a folder and those above it that are missing. A new folder `.savepoint` gets a `.gitignore`, because stores rarely
+ * belong in a repository.
  *
- * @param fileMode the permissions of files in it; the folder can be entered wherever they can be read
+ * @param fileMode the permissions of files in it. The folder has the same, plus the right to enter for everyone who may read
  * @returns whether the folder did not exist
  */
 export function createFolders(path: string, fileMode: number = PRIVATE_MODE): boolean {
@@ -60,7 +60,7 @@ function lacksPermissions(stats: Stats, mode: number): boolean {
   return (stats.mode & mode) !== mode;
 }
 
-/** The permissions of the file that takes the place of another one: the same, or these if there is none. */
+/** The permissions for a file that replaces the one at `path`: those of the old file, or `mode` if there is no regular file. */
 function modeOfReplacement(path: string, mode: number): number {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   return stats?.isFile() ? stats.mode & 0o777 : mode;

@@ -45,7 +45,7 @@ function toKindError(path: string, error: unknown): unknown {
 export function wrongKind(path: string, expected: "file" | "folder", cause?: unknown): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
-    `${path} is not a regular ${expected}: a store has no links, pipes or devices inside its folder. Nothing was read from it. Replace it with a ${expected} from a backup, or move the entire store.`,
+    `${path} is not a regular ${expected}: a store has no links, pipes or devices inside its folder. Nothing was read from it. Replace it with a ${expected} from a backup. If you moved a part of the store to another place and linked it, move the entire store instead.`,
     { cause },
   );
 }

@@ -107,7 +107,7 @@ async function* surveyCounter({ store }: Context): AsyncGenerator<Finding> {
   for (const range of [ALL_SESSION_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
     const [last] = await store.list(range, { limit: 1, reverse: true });
     if (!last) continue;
-    // The counter is read after the number, which may be new.
+    // The counter is read after the highest number: a session may be created meanwhile, and the counter must include its number.
     const [counter] = await store.get([NEXT_NUMBER_KEY]);
     const highest = decodeNumbers(last.key.slice(1), 1).numbers[0] as number;
     if (!counter) yield missingRecord(NEXT_NUMBER_KEY);

@@ -5,6 +5,7 @@ import { expect, inject, it } from "vitest";
 import { defineAgent, message, Savepoint } from "../../src/index.js";
 import { openPostgresStore } from "../../src/store.js";
 import { useUndo } from "../postgres/undo.js";
+import { until } from "../support/until.mjs";
 
 const { undo } = useUndo();
 
@@ -80,7 +81,19 @@ async function newTrappedDatabase(): Promise<{ url: string; calls: () => Promise
     await client.end();
   };
   await admin(`CREATE ROLE ${attacker}`, `CREATE DATABASE ${database} ENCODING 'UTF8' TEMPLATE template0`);
-  undo.push(() => admin(`DROP DATABASE ${database} WITH (FORCE)`, `DROP ROLE ${attacker}`));
+  undo.push(async () => {
+    // A connection that is still ending would report that it was terminated.
+    const isUnused = `SELECT 1 / (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '${database}'`;
+    await until(
+      () =>
+        admin(isUnused).then(
+          () => true,
+          () => false,
+        ),
+      "the end of all connections",
+    );
+    await admin(`DROP DATABASE ${database}`, `DROP ROLE ${attacker}`);
+  });
   const url = new URL(inject("postgresUrl"));
   url.pathname = `/${database}`;
   const client = new pg.Client({ connectionString: url.href });

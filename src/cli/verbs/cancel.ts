@@ -22,7 +22,7 @@ export const cancel = defineVerb<Options>({
     await requireSession(sp, id);
     const cancelled = await sp.cancel(id, reason, options);
     await cli.output.result({ session: id, cancelled }, () =>
-      cancelled ? `Requested ${id} to stop.` : `${id} is not running: nothing to stop.`,
+      cancelled ? `Asked ${id} to stop.` : `${id} is not running: nothing to stop.`,
     );
   },
 });

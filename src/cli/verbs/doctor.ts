@@ -164,7 +164,7 @@ function* checkConnection({ storeUrl, io: { env } }: Cli): Generator<Finding> {
   const isLocal = /^(|localhost|127\..*|\[?::1\]?|\/.*)$/.test(host);
   const mode = searchParams.get("sslmode") ?? env["PGSSLMODE"] ?? "";
   if (!isLocal && !["require", "verify-ca", "verify-full"].includes(mode)) {
-    const detail = `the connection to ${host} is not encrypted, or not always`;
+    const detail = `the connection to ${host} may be unencrypted`;
     yield { check: "tls", state: "problem", detail, advice: "Add sslmode=verify-full to the URL" };
   }
   if (storeUrl !== undefined && (password !== "" || searchParams.has("password"))) {

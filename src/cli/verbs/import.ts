@@ -44,7 +44,9 @@ export const importVerb = defineVerb<Options>({
     );
     if (result.halted.length > 0) {
       const runs = formatCount(result.halted.length, "session");
-      cli.output.note(`${runs} with unfinished runs: halted until you run them, or import with --live-runs`);
+      cli.output.note(
+        `${runs} with unfinished runs: halted until you run them. To queue the runs instead, delete these sessions and import them again with --live-runs`,
+      );
     }
     for (const id of result.skipped) cli.output.note(`exists already: ${id}`);
     return warnHoles(cli.output, "not in the bundle", result.holes);

@@ -9,10 +9,10 @@ const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted
 export const sessions = defineVerb<SessionListOptions>({
   name: "sessions",
   group: "Inspect",
-  summary: "list sessions with their status, the last created first",
+  summary: "list sessions with their status, most recently created first",
   examples: [
     ["savepoint sessions --status waiting", "sessions that wait for an answer or a time"],
-    ["savepoint sessions --agent shop --limit 20", "the last created sessions of one agent"],
+    ["savepoint sessions --agent shop --limit 20", "the most recent sessions of one agent"],
     ["savepoint sessions --jsonl | jq -r .id", "all ids"],
   ],
   declare(command) {

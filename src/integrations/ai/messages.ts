@@ -85,7 +85,7 @@ function toBase64(data: unknown): unknown {
 
 /**
  * A message that the SDK accepts again. The SDK sets missing fields to `undefined`, and copies the result of a tool even if
- * it is no JSON: it would reject its own message if that contains a Date.
+ * it is not JSON: it would reject its own message if that contains a Date.
  */
 export function cleanMessage(message: ModelMessage): ModelMessage {
   return clean(message) as ModelMessage;

@@ -31,7 +31,7 @@ const conversationList = defineTool({
   name: "conversation_list",
   title: "List conversations",
   description:
-    "Lists conversations, the last created first, without their messages. Use conversation_search to find one by its contents.",
+    "Lists conversations, most recently created first, without their messages. Use conversation_search to find one by its contents.",
   input: z.strictObject({
     agent: AGENT.describe("Only conversations of this agent."),
     tag: z.string().optional().describe("Only conversations with this tag."),

@@ -95,7 +95,7 @@ function decideBranchStatus(
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
   if (isQueued) return { status: "interrupted", reason: undefined, run };
-  const reason = `the branch was moved to checkpoint #${head.seq}, or imported with it, and was not run since`;
+  const reason = `the branch was moved to checkpoint #${head.seq} or was imported, and has not been run since`;
   return { status: "halted", reason, run };
 }
 

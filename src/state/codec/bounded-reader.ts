@@ -1,9 +1,9 @@
 /**
- * Bounds what one traversal of a stored state can read. A range of a few characters can name billions of items, and items
- * that refer to the same items again and again multiply: neither may exhaust the memory.
+ * Bounds what one traversal of a stored state can read. A range of a few characters can name billions of items, and shared
+ * items are decoded once for every path that leads to them: neither may exhaust the memory.
  *
- * What is decoded is compared with what the store really has. Items are counted as often as they are placed in the state, and
- * as often as they are found in the store; a state may use each stored item several times, but not without limit.
+ * Two numbers are counted: the items that are placed in the state, and the items that are found in the store. The first may be
+ * several times the second, but not without limit.
  */
 import { coalesce, type Piece, splitPieces } from "../tree/index.js";
 import type { Frame } from "./frame.js";
@@ -14,12 +14,12 @@ const REQUEST_ITEMS = 1 << 13;
 /** What every traversal may decode, whatever the store has. */
 const FREE_ITEMS = 1 << 18;
 const FREE_BYTES = 1 << 28;
-/** Missing items that are read before a range counts as invalid, and not as damaged. */
+/** How many missing items are returned as unreadable before the traversal fails, plus `MAX_REPEATS` for each item found. */
 const FREE_MISSING_ITEMS = 1 << 18;
 /** Repeated blobs: equal images in many messages are one blob. Each place gets a copy. */
 const FREE_BLOB_BYTES = 2 ** 31;
 const MAX_BLOB_REPEATS = 64;
-/** How often a traversal may decode what it has read, on average, beyond what is free. */
+/** How often, on average, a traversal may decode each item that it found, in addition to the free amounts above. */
 const MAX_REPEATS = 16;
 
 /** A reader for one traversal. It throws `DAMAGED` when the traversal exceeds its bounds. */

@@ -55,7 +55,7 @@ export async function decodeParts(parts: readonly FramePart[], reader: StateRead
   return new Decoder(new BoundedReader(reader), undefined).decode(parts);
 }
 
-/** Elements below damaged nodes that a partial state may contain as holes. */
+/** The maximum number of elements below damaged nodes. A partial state contains them as holes. */
 const MAX_LOST_ITEMS = 1 << 18;
 
 /** A list, text, value or blob that is still to be read, and where the result belongs. */
@@ -229,7 +229,7 @@ class Decoder {
       const tree = parseFrame(frame, tape, depth);
       if (kind !== "object" && kind !== "dict") return { tree };
       const [key, value] = Array.isArray(tree) ? tree : [];
-      if (typeof key !== "string" || value === undefined) throw damagedFrame("it is no entry of an object");
+      if (typeof key !== "string" || value === undefined) throw damagedFrame("it is not an entry of an object");
       return { tree: value, key };
     } catch (error) {
       return toUnreadable(error);

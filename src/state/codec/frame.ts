@@ -50,7 +50,7 @@ export function parseFrame(frame: Frame, tape: number, depth = 0): FrameTree {
 /** Parses a node item of a piece tree. */
 export function parseNode(frame: Frame, tape: number): TreeForm {
   const node = parseStoredJson(frame.json);
-  if (!isNode(node)) throw damagedFrame("it is no node of a list");
+  if (!isNode(node)) throw damagedFrame("it is not a node of a list");
   const [level, counts] = node as [number, number[]?];
   return { level, counts: counts ?? [], pieces: piecesOf(parseRefs(frame.refs, tape)[0]) };
 }

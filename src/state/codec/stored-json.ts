@@ -9,7 +9,10 @@ import { MAX_BIGINT_LENGTH, MAX_DEPTH, type Shadow, TAG } from "../tree/index.js
 
 /** The levels of a piece tree: more than any list needs. */
 const MAX_LEVEL = 12;
-/** Entries of Maps are pairs, which count as levels here; a message is stored with its time. */
+/**
+ * The deepest nesting of stored JSON. Twice the depth of a value, because the entry of a Map is stored as a pair, which adds a
+ * bracket; plus some levels, because a message is stored in an array with its time.
+ */
 const MAX_STORED_DEPTH = 2 * MAX_DEPTH + 4;
 
 /**
@@ -18,7 +21,7 @@ const MAX_STORED_DEPTH = 2 * MAX_DEPTH + 4;
  * Most frames have no tag and few brackets. These are recognised by a scan of the text, without walking the parsed value.
  *
  * @param depth the depth of the frame in its state
- * @throws `DAMAGED` if it is no JSON, is nested too deeply, or has an invalid tag
+ * @throws `DAMAGED` if it is not JSON, is nested too deeply, or has an invalid tag
  */
 export function parseStoredJson(json: string, depth = 0): Shadow {
   let value: Shadow;
@@ -36,7 +39,7 @@ export function parseStoredJson(json: string, depth = 0): Shadow {
 export function parseStoredString(json: string): string {
   const text = parseStoredJson(json);
   if (typeof text === "string") return text;
-  throw damagedFrame("it is no string");
+  throw damagedFrame("it is not a string");
 }
 
 /** The error for stored data that does not decode. @param reason completes the sentence */
@@ -49,7 +52,7 @@ function mayHaveTag(json: string): boolean {
   return json.includes(`"${TAG}"`) || json.includes("\\u0024");
 }
 
-/** Whether a text has more opening brackets than this; those in strings count too. */
+/** Whether a text has more than `limit` opening brackets, including those inside strings. */
 function hasMoreBrackets(text: string, limit: number): boolean {
   if (text.length <= 2 * limit) return false;
   let count = 0;

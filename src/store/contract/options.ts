@@ -26,14 +26,15 @@ export interface DiskOptions {
    */
   readonly create?: boolean;
   /**
-   * Open the store only to read it. Nothing at all is written: no lock, no registration of this process, no index, no
-   * migration. Every write is rejected with `READ_ONLY`. Implies `create: false`. A search builds its index in memory.
+   * Open the store only to read it. Nothing is written to it: no lock, no registration of this process, no index, no
+   * migration. Every write is rejected with `READ_ONLY`. Implies `create: false`. The first search builds an index in memory.
    * @default false
    */
   readonly readOnly?: boolean;
   /**
-   * The permissions of new files, as in `chmod`. New folders can also be entered wherever files can be read. The umask does
-   * not restrict them, and existing files keep theirs. `0o660` shares a store with a group. Windows ignores it.
+   * The permissions of new files, as in `chmod`. New folders have the same, plus the right to enter for everyone
+   * who may read. The umask does not restrict them, and existing files keep theirs. `0o660` shares a store with a group.
+   * Windows ignores it.
    * @default 0o600: only the user can read the store
    */
   readonly mode?: number;

@@ -49,12 +49,15 @@ export class Catalog {
   /** Files whose dead bytes have grown since they were last considered for compaction, which removes them from here. */
   readonly decayed = new Set<DataFile>();
 
-  /** The number of the next commit. Throws `DAMAGED` if there is none: no store that only Savepoint has changed uses them up. */
+  /**
+   * The number of the next commit. Throws `DAMAGED` if all numbers are used: that cannot happen in a store that only Savepoint has
+   * changed.
+   */
   get nextCommit(): number {
     if (this.lastCommit < MAX_COMMIT) return this.lastCommit + 1;
     throw new SavepointError(
       "DAMAGED",
-      `The commits of this store have numbers up to ${this.lastCommit}, so its files were changed by another program. Nothing was written. Export it, and import the bundle into a new store.`,
+      `The last commit of this store has the number ${this.lastCommit}, the highest possible. Savepoint never writes that many commits, so another program must have changed the files. Nothing was written. Export the store, and import the bundle into a new store.`,
     );
   }
 

@@ -96,7 +96,10 @@ const HEADS: Readonly<Record<string, Shape>> = {
   drop: objectOf({ drop: isBlobName, at: isCommit }),
 };
 
-/** Fields of exactly one of these kinds, each of which has a field of its name. */
+/**
+ * The shape of an object that belongs to exactly one of these kinds. An object belongs to a kind if it has a field with the
+ * kind's name.
+ */
 export function oneKindOf(kinds: Readonly<Record<string, Shape>>): Shape {
   return (value) => {
     const [kind, ...others] = Object.keys(value ?? {}).filter((name) => Object.hasOwn(kinds, name));

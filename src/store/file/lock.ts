@@ -275,7 +275,7 @@ export class FolderLock {
    * clocks of two machines differ.
    */
   #measureSilence(name: string): number {
-    // A link could point to a file that changes all the time.
+    // Not `stat`: a link could point to a file that changes all the time, and the lock would never expire.
     const refreshedAt = lstatSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const now = performance.now();
     const last = this.#observations.get(name);

@@ -73,7 +73,7 @@ const NAMES = COMMIT_PARAMETERS.map((parameter) => parameter.split(" ")[0]);
 /** The time of the database, in milliseconds. */
 export const CLOCK = `(extract(epoch FROM pg_catalog.clock_timestamp()) ${MUL} 1000)::bigint`;
 
-/** The bodies of functions are resolved by this, and not by the search path of the connection. */
+/** Names in the bodies of functions are resolved with this search path, not with that of the connection. */
 const SEARCH_PATH = "SET search_path = pg_catalog, pg_temp";
 
 /**

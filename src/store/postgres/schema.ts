@@ -104,7 +104,7 @@ export async function migrate(connection: PostgresConnection, options: PostgresS
   });
 }
 
-/** Rejects tables of which a SELECT could execute code of their owner: views, foreign tables, row security and children. */
+/** Rejects a table if a SELECT on it could execute code of its owner: views, foreign tables, row security and child tables. */
 async function rejectActiveTables(client: PostgresClient, url: string, schema: string): Promise<void> {
   const [found] = await selectRows(
     client,

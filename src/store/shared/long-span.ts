@@ -1,12 +1,12 @@
 /** Recognises ranges that name more items than a tape can have. */
 import type { ItemSpan, Store } from "../contract/index.js";
 
-/** Spans up to this length are read without asking. */
+/** For spans up to this length, the size of the tape is not checked. */
 const SHORT_SPAN = 1 << 16;
 
 /**
- * The lengths of tapes, as far as they are needed. A damaged or forged reference can name billions of items, which no loop over
- * them would survive. Every stored item takes at least one byte, so the bytes of a tape bound its items.
+ * The lengths of tapes, as far as they are needed. A damaged or forged reference can name billions of items, and a loop over them
+ * would take too long or exhaust the memory. Every stored item takes at least one byte, so the bytes of a tape bound its items.
  */
 export class TapeBounds {
   readonly #store: Store;

@@ -3,8 +3,8 @@
  * unpacked archive.
  *
  * A store is in WAL mode, which uses no rollback journal. SQLite nevertheless applies a journal that it finds beside the database:
- * it overwrites pages with its contents, and some versions delete the file that the journal names as its super-journal, wherever
- * that file is.
+ * it overwrites pages of the database with the contents of the journal, and some versions delete the file that the journal names as
+ * its super-journal, wherever that file is.
  */
 import { closeSync, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,7 +15,10 @@ import { isMissingFileError } from "../../util/index.js";
 const SUPER_JOURNAL_MAGIC = Buffer.from("d9d505f920a163d7", "hex");
 /** The bytes of the database's header that are 2 in WAL mode. */
 const VERSIONS = { at: 18, wal: Buffer.from([2, 2]) };
-/** How often a journal is checked again: creating a store has one for a moment, also while it changes to WAL mode. */
+/**
+ * How often a journal is checked before it is rejected: while a store is created and changed to WAL mode, one exists for a
+ * moment.
+ */
 const CHECKS = 20;
 const PAUSE = 50;
 
@@ -54,7 +57,7 @@ function findJournalProblem(path: string): string | undefined {
       return "is a rollback journal that names another file, which SQLite could delete";
     }
     return readVersions(path).equals(VERSIONS.wal)
-      ? "is a rollback journal beside a database in WAL mode, which SQLite would overwrite with its contents"
+      ? "is a rollback journal, but the database is in WAL mode. SQLite would overwrite parts of the database with the contents of the journal"
       : undefined;
   } catch (error) {
     // Removed meanwhile, by the process that creates the store.

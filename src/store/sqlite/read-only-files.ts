@@ -7,8 +7,8 @@
  * | `-wal` and `-shm` | read-only, with a read-only `-shm`. If no process has it open, SQLite builds its index of the WAL in memory |
  * | `-wal` alone | a copy in a private temporary folder, because SQLite would create `-shm` |
  *
- * SQLite does not notice that an immutable file changes, and would return no rows if it got a WAL. So the files are compared before
- * and after every read: see {@link ReadOnlyFiles.isCurrent}.
+ * SQLite does not notice changes of a file that is opened as immutable, and ignores a WAL that another process creates for it. So
+ * the files are compared before and after every read: see {@link ReadOnlyFiles.isCurrent}.
  */
 import { type BigIntStats, constants, copyFileSync, lstatSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -154,7 +154,7 @@ function rejectForeignSchema(
   if (!foreign) return;
   throw new SavepointError(
     "DAMAGED",
-    `Cannot open ${url}: its schema has the ${foreign.type} ${JSON.stringify(foreign.name)}, which Savepoint did not create like this and which could execute SQL of another person. It was not changed. If you trust it, export the store's data with the tool that added it, or drop it with the sqlite3 shell; otherwise do not use the file.`,
+    `Cannot open ${url}: its schema has the ${foreign.type} ${JSON.stringify(foreign.name)}, which Savepoint did not create in this form and which could execute SQL of another person. The store was not changed. If you trust the file, remove what was added to its schema with the sqlite3 shell; otherwise do not use the file.`,
     { details: { name: foreign.name } },
   );
 }
