@@ -41,6 +41,11 @@ export function validateReads(store: Store): Store {
 /** The record, or why its content is invalid. */
 export function validateRecord(record: RecordResult): RecordResult {
   if (!("value" in record)) return record;
+  // The columns of a database can hold other types than those that were declared.
+  const { key, value, refs } = record;
+  if (typeof key !== "string" || typeof value !== "string" || typeof refs !== "string") {
+    return { key: String(key), unreadable: "it is not text" };
+  }
   try {
     const isValid = validatorOf(record.key)(record);
     return isValid ? record : { key: record.key, unreadable: "its content is invalid" };

@@ -12,7 +12,7 @@ import { damagedStateError, type StateReader, type Unreadable } from "./state-re
 /** Items per request. A longer range is read in parts, so that one that does not exist is noticed early. */
 const REQUEST_ITEMS = 1 << 13;
 /** What every traversal may decode, whatever the store has. */
-const FREE_ITEMS = 1 << 18;
+const FREE_ITEMS = 1 << 15;
 const FREE_BYTES = 1 << 28;
 /** How many missing items are returned as unreadable before the traversal fails, plus `MAX_REPEATS` for each item found. */
 const FREE_MISSING_ITEMS = 1 << 18;
@@ -63,7 +63,7 @@ export class BoundedReader implements StateReader {
     const bytes = lengthOf(frames);
     const found = frames.filter((frame) => "json" in frame).length;
     this.#missingItems += frames.length - found;
-    this.#count(frames.length, found, bytes, bytes);
+    this.#count(found, found, bytes, bytes);
     return frames;
   }
 
