@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
 import { openMemoryStore, type Store } from "../../src/store/index.js";
+import { isFull } from "../support/runs.js";
 
 const quiet = { on: { damage: () => {} } };
 
@@ -70,21 +71,24 @@ async function recordsOf(store: Store): Promise<{ key: string; value: string; re
 describe("a store with a record that no version writes", () => {
   const FORGED = ["null", "[]", "{}", '"x"', "1e999", "-1", "x", "", "[null,null,null]", "deep"];
 
-  it.each(FORGED)("%s in the place of any record causes no errors but those of Savepoint", async (name) => {
-    const value = name === "deep" ? "[".repeat(9000) + "]".repeat(9000) : name;
-    const wrong: string[] = [];
-    for (const { key, refs } of await recordsOf(await fillStore())) {
-      const store = await fillStore();
-      await store.commit({ puts: [{ key, value, refs }] });
-      const sp = await Savepoint.open(store, quiet).catch((error: unknown) => {
-        if (!isSavepointError(error)) wrong.push(`${JSON.stringify(key)}: open: ${String(error)}`);
-      });
-      if (!sp) continue;
-      wrong.push(...(await readAll(sp)).map((why) => `${JSON.stringify(key)}: ${why}`));
-      await sp.close();
-    }
-    expect([...new Set(wrong)]).toEqual([]);
-  });
+  it.each(isFull ? FORGED : ["{}", "[null,null,null]", "deep"])(
+    "%s in the place of any record causes no errors but those of Savepoint",
+    async (name) => {
+      const value = name === "deep" ? "[".repeat(9000) + "]".repeat(9000) : name;
+      const wrong: string[] = [];
+      for (const { key, refs } of await recordsOf(await fillStore())) {
+        const store = await fillStore();
+        await store.commit({ puts: [{ key, value, refs }] });
+        const sp = await Savepoint.open(store, quiet).catch((error: unknown) => {
+          if (!isSavepointError(error)) wrong.push(`${JSON.stringify(key)}: open: ${String(error)}`);
+        });
+        if (!sp) continue;
+        wrong.push(...(await readAll(sp)).map((why) => `${JSON.stringify(key)}: ${why}`));
+        await sp.close();
+      }
+      expect([...new Set(wrong)]).toEqual([]);
+    },
+  );
 
   it("reports a parent that is newer than its child, and a history comes to its end", async () => {
     const store = await fillStore();

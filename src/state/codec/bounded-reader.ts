@@ -12,10 +12,10 @@ import { damagedStateError, type StateReader, type Unreadable } from "./state-re
 /** Items per request. A longer range is read in parts, so that one that does not exist is noticed early. */
 const REQUEST_ITEMS = 1 << 13;
 /** What every traversal may decode, whatever the store has. */
-const FREE_ITEMS = 1 << 15;
+const FREE_ITEMS = 1 << 14;
 const FREE_BYTES = 1 << 28;
 /** How many missing items are returned as unreadable before the traversal fails, plus `MAX_REPEATS` for each item found. */
-const FREE_MISSING_ITEMS = 1 << 18;
+const FREE_MISSING_ITEMS = 1 << 16;
 /** Repeated blobs: equal images in many messages are one blob. Each place gets a copy. */
 const FREE_BLOB_BYTES = 2 ** 31;
 const MAX_BLOB_REPEATS = 64;
@@ -98,6 +98,9 @@ function tooMuch(): Error {
 
 function overlap(pieces: readonly Piece[]): boolean {
   if (pieces.length < 2) return false;
+  // The same range twice is found without sorting all of them.
+  const places = new Set<string>();
+  for (const piece of pieces) if (places.size === places.add(keyOf(piece)).size) return true;
   const sorted = [...pieces].sort((a, b) => a.tape - b.tape || a.start - b.start);
   return sorted.some((piece, index) => {
     const before = sorted[index - 1];
