@@ -44,6 +44,17 @@ describe.each(KINDS)("an imported session on $name", (kind) => {
     expect(world.log).toEqual(["pay"]);
   });
 
+  it("that was queued and has not started is halted, and starts when it is run", async () => {
+    const world = new World();
+    const a = await there.open();
+    await a.enqueue(agentOf(world), { session: "s", input: "go" });
+    const b = await here.open();
+    expect((await b.import(a.export({ session: "s" }))).halted).toEqual(["s"]);
+    expect(await b.sessions.load("s")).toMatchObject({ status: "halted" });
+    expect(await b.recover([agentOf(world)])).toEqual([]);
+    expect(await b.run(agentOf(world), { session: "s", input: "go" })).toMatchObject({ status: "waiting" });
+  });
+
   it("that is imported with live runs is resumed by a worker", async () => {
     const world = new World();
     const a = await there.open();

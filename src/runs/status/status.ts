@@ -90,6 +90,9 @@ function decideBranchStatus(
   const { head, held } = heads.branch?.record ?? {};
   if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
   const { status, isCurrent } = decideWorkStatus(heads, run);
+  if (isCurrent && status === "queued" && !isQueued) {
+    return { status: "halted", reason: "the session was imported, and was not run since", run };
+  }
   if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
   // A checkpoint that the caller saved has the status that the caller passed.
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
