@@ -295,9 +295,9 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
     });
   });
 
-  it("a store on a read-only disk cannot be read, because SQLite needs a file beside it", async () => {
+  it("a store on a read-only disk can be read", async () => {
     await whereNothingIsWritten(async (url) => {
-      errorOf(await tool().run(["show", "trip", "--store", url, "--json"]), 1);
+      expect((await tool().run(["show", "trip", "--store", url, "--json"])).code).toBe(0);
     });
   });
 });
