@@ -139,7 +139,9 @@ describe.each(KINDS)("watching on $name", (kind) => {
     await (await lab.open()).start(agent, GO);
     const other = await lab.open();
     const watching = watch(other);
-    await watching.untilStatus("running");
+    // A step that has not begun its tool would renew the expired lease before it does.
+    await watching.untilTool("c1 start");
+    await lab.idle();
     lab.crash();
     await watching.untilStatus("interrupted");
     await other.cancel("s", "given up");
