@@ -1,11 +1,14 @@
 // Runs the examples and the demo against the built package.
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { DefaultChatTransport, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import { describe, expect, it, type TestContext } from "vitest";
 import { type Line, prove } from "../examples/demo/proof.mjs";
+import { until } from "./support/until.mjs";
 
 function createFolder({ onTestFinished }: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "savepoint-examples-"));
@@ -27,6 +30,48 @@ async function run(folder: string, example: string, args: readonly string[] = []
   child.stderr.on("data", (data) => (errors += data));
   const code = await new Promise((resolve, reject) => child.on("close", resolve).on("error", reject));
   return { code, errors, output, lines: output.trim().split("\n") };
+}
+
+/** Starts a server of `examples/server` in this folder, and waits until it listens. */
+async function startServer(folder: string, file: string, paymentMs: number, { onTestFinished }: TestContext) {
+  const path = fileURLToPath(new URL(`../examples/server/${file}`, import.meta.url));
+  const env = { ...process.env, PORT: "0", PAYMENT_MS: String(paymentMs), AI_GATEWAY_API_KEY: "" };
+  const child = spawn(process.execPath, [path], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "exit");
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  let output = "";
+  child.stdout.on("data", (data) => (output += data));
+  const [url] = await until(() => /http:\S+(?=\n)/.exec(output), `${file} to listen`);
+  return {
+    url,
+    /** The client that `useChat()` uses. */
+    client: new DefaultChatTransport({ api: `${url}/api/chat` }),
+    stop: async (signal: NodeJS.Signals) => {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+function userMessage(id: string, text: string): UIMessage {
+  return { id, role: "user", parts: [{ type: "text", text }] };
+}
+
+/** What `useChat()` sends for a message. */
+function sending(...messages: UIMessage[]) {
+  return { chatId: "ada", messages, trigger: "submit-message", messageId: undefined, abortSignal: undefined } as const;
+}
+
+/** The text of a streamed reply, when it has ended. */
+async function readReply(stream: ReadableStream<UIMessageChunk>): Promise<string> {
+  let text = "";
+  for await (const { parts } of readUIMessageStream({ stream })) {
+    text = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+  }
+  return text;
 }
 
 const count = (text: string, part: string): number => text.split(part).length - 1;
@@ -174,5 +219,50 @@ describe.concurrent("the examples", () => {
       "no session to resume",
     ]);
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("server: a reply that a Hono server streams, killed in a refund, is completed by a node:http server, with one refund", async (test) => {
+    const folder = createFolder(test);
+    const refunds = join(folder, "refunds.log");
+    const refund = userMessage("m1", "Refund order 88.");
+    const hello = userMessage("m2", "Hello?");
+
+    const hono = await startServer(folder, "hono.mjs", 600_000, test);
+    const reader = (await hono.client.sendMessages(sending(refund))).getReader();
+    await until(() => existsSync(refunds), "the refund");
+    // Another message while the reply is in progress is refused, and the same one follows the reply.
+    const second = await fetch(`${hono.url}/api/chat`, {
+      method: "POST",
+      body: JSON.stringify({ id: "ada", messages: [hello] }),
+    });
+    const follow = "/api/chat/ada/stream";
+    expect({ status: second.status, body: await second.json() }).toMatchObject({
+      status: 409,
+      body: { status: "running", messageId: "m1", follow },
+    });
+    const [again, followed] = await Promise.all([
+      hono.client.sendMessages(sending(refund)),
+      fetch(`${hono.url}${follow}`),
+    ]);
+    const { value: first } = await reader.read();
+    expect(await again.getReader().read()).toEqual({ done: false, value: first });
+    expect(followed.headers.get("content-type")).toBe("text/event-stream");
+
+    expect(await hono.stop("SIGKILL")).toEqual([null, "SIGKILL"]);
+
+    const node = await startServer(folder, "node.mjs", 0, test);
+    expect(await readReply(await node.client.sendMessages(sending(refund)))).toBe("Order 88 is refunded.");
+    expect(count(readFileSync(refunds, "utf8"), "refunded order 88")).toBe(1);
+    expect(await node.client.reconnectToStream({ chatId: "ada" })).toBe(null);
+    expect(await readReply(await node.client.sendMessages(sending(hello)))).toContain("Hello.");
+    const shown = (await (await fetch(`${node.url}/api/chat/ada`)).json()) as { status: string; messages: UIMessage[] };
+    expect(shown.status).toBe("completed");
+    expect(shown.messages.map(({ id, role }) => [role, id])).toEqual([
+      ["user", "m1"],
+      ["assistant", expect.any(String)],
+      ["user", "m2"],
+      ["assistant", expect.any(String)],
+    ]);
+    expect(await node.stop("SIGTERM")).toEqual([0, null]);
   });
 });
