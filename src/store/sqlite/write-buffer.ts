@@ -10,8 +10,11 @@
  * session is written to the tables about once in a hundred saves. If the buffer cannot be flushed now, because another process
  * writes or the disk is full, a read adds the contents of the buffer to the rows of the tables (buffer-overlay.ts).
  *
- * The buffer is written inside the transactions of the writer, so buffered commits are as durable as any others. The next process
- * that opens the file flushes the commits that are left.
+ * The buffer is written inside the transactions of the writer, so buffered commits are as durable as any others. Commits that
+ * a process leaves in it are flushed by the next process that reads or writes what they contain.
+ *
+ * Callers flush it: store.ts when it is full and before maintenance, reader.ts and text-tables.ts before they read, writer.ts
+ * before it writes the same records.
  */
 import { LruMap } from "../../util/index.js";
 import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
