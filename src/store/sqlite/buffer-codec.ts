@@ -2,8 +2,8 @@
  * The format of a commit in the write buffer: one row.
  *
  * The body is a line of JSON that lists the records and items with their lengths, followed by their concatenated strings. The keys
- * of the records are stored a second time beside it, with a checksum of their own: if the body is damaged, it is still known
- * which records the commit has changed.
+ * of the records are also stored in a separate column with its own checksum. So even if the body is damaged, the keys show which
+ * records the commit changed.
  */
 import type { Commit, Frame, ItemBatch, StoredRecord } from "../contract/index.js";
 import { checksum, isChecksum } from "../shared/index.js";
@@ -49,7 +49,7 @@ export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
   return { keys, keys_sum: checksum(keys), sum: checksum(text), body: Buffer.from(text) };
 }
 
-/** The buffered form of a commit that only puts records and appends items with numbers. */
+/** Converts a commit to its buffered form. The commit must contain only puts, and items whose numbers are known. */
 export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
   return {
     puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
@@ -57,7 +57,7 @@ export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCom
   };
 }
 
-/** Decodes a row. A damaged row gives the keys of its records, or `undefined` if those are damaged as well. */
+/** Decodes a row. If its body is damaged, returns the keys of its records; if those are damaged too, returns `undefined`. */
 export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
   if (text === undefined || !isChecksum(row.sum, text)) {

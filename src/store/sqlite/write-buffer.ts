@@ -5,7 +5,7 @@
  * the next save changes four of them again. Written to the buffer, the save is one row at the end of one table.
  *
  * A commit can be buffered if its checks can be evaluated from memory, which requires that this process wrote the checked records
- * last and that no other process has written since. Any other commit is written to the tables at once. The buffer is flushed before
+ * last and that no other process has written since. Any other commit is written directly to the tables. The buffer is flushed before
  * any of its records or items are read or written in the tables. An agent saves its session often and rarely reads it, so its
  * session is written to the tables about once in a hundred saves. If the buffer cannot be flushed now, because another process
  * writes or the disk is full, a read adds the contents of the buffer to the rows of the tables (buffer-overlay.ts).
