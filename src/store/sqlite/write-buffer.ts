@@ -38,7 +38,7 @@ import { appendItems, markRecordsLost, putRecords } from "./rows.js";
 /** The buffer is full with this many commits or bytes. The limits are low, because the next read may wait for the flush. */
 const MAX_COMMITS = 128;
 const MAX_BYTES = 262_144;
-/** The most characters of items in a buffered commit. For a longer commit, writing it twice would cost more than it saves. */
+/** The most characters of keys and items in a buffered commit. For a longer commit, writing it twice would cost more than it saves. */
 const MAX_COMMIT_LENGTH = 16_384;
 /** The number of tapes whose ends are remembered. */
 const MAX_TAPES = 20_000;
@@ -173,7 +173,7 @@ export class WriteBuffer {
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
     // Two batches of one tape might overlap.
     if (items.length > 1 && new Set(items.map(({ tape }) => tape)).size < items.length) return false;
-    let length = 0;
+    let length = puts.reduce((sum, { key }) => sum + key.length, 0);
     for (const batch of items) {
       if (!("first" in batch) || batch.first < (this.#ends.peek(batch.tape) ?? Number.POSITIVE_INFINITY)) return false;
       for (const { json } of batch.items) length += json.length;
