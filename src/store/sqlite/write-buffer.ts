@@ -16,6 +16,7 @@
  * Callers flush it: store.ts when it is full and before maintenance, reader.ts and text-tables.ts before they read, writer.ts
  * before it writes the same records.
  */
+import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
 import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
 import { commitConflict, testHooksOf } from "../shared/index.js";
@@ -260,9 +261,13 @@ export class WriteBuffer {
     const { tape, first, items } = batch;
     if (appendItems(this.#connection, tape, first, items)) this.#packer.noteItems(batch);
     else {
-      // This must not happen. It is reported and not thrown, because every read flushes first, so the store would become unreadable.
+      // Savepoint writes no such commit. It is reported and not thrown: every read flushes first, so the store would become unreadable.
       this.#forgetValues();
-      this.#report(`items of tape ${tape} from number ${first} on existed already`, undefined);
+      const error = new SavepointError(
+        "DAMAGED",
+        "The commit was written without them. Run sp.verify({ deep: true }).",
+      );
+      this.#report(`items of tape ${tape} from number ${first} on existed already`, error);
     }
   }
 
@@ -270,7 +275,8 @@ export class WriteBuffer {
   #moveToLost(row: BufferRow, message: string, cause?: unknown): void {
     this.#forgetValues();
     this.#connection.run(INSERT_LOST, row.keys, row.keys_sum, row.sum, row.body);
-    this.#report(message, new Error("The commit was moved to the table savepoint_lost.", { cause }));
+    const lost = new SavepointError("DAMAGED", "The commit was moved to the table savepoint_lost.", { cause });
+    this.#report(message, lost);
   }
 }
 
