@@ -43,8 +43,9 @@ if (command === "start") {
   const handles = await sp.recover([reminder]);
   if (handles.length === 0) say("no session to resume");
   for (const handle of handles) {
-    const { status, output } = await handle.result();
-    say(`${handle.session} ${status}: ${String(output)} mails`);
+    const result = await handle.result();
+    const end = result.status === "completed" ? `${result.output} mails` : result.reason;
+    say(`${handle.session} ${result.status}: ${end ?? "sleeps"}`);
   }
   await sp.close();
 } else {
