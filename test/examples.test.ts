@@ -18,9 +18,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { DefaultChatTransport, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
-import { Savepoint } from "savepoint";
 import { afterAll, describe, expect, it, type TestContext } from "vitest";
 import { type Line, prove } from "../examples/demo/proof.mjs";
+import { Savepoint } from "../src/index.js";
 import { until } from "./support/until.mjs";
 
 function createFolder({ onTestFinished }: TestContext): string {
