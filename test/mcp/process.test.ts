@@ -18,7 +18,7 @@ class Bare {
   stderr = "";
   readonly #ended: Promise<unknown>;
 
-  constructor({ url }: Lab, options: object = { write: true }) {
+  constructor({ url }: Lab, options: object = { write: true, tools: ["all"] }) {
     this.process = spawn(process.execPath, [program, url, JSON.stringify(options)]);
     this.#ended = once(this.process, "close");
     this.process.stdin.on("error", () => {});
