@@ -8,7 +8,7 @@ import type { AgentScope } from "./scope.js";
 export function registerPrompts(server: McpServer, scope: AgentScope, isOffered: (tool: string) => boolean): void {
   const sessions = completeIds(() => scope.sp.sessions.list(scope.agentFilter()));
   const session = (description: string): z.ZodOptional<z.ZodString> =>
-    completable(z.string().optional().describe(description), (typed) => sessions(typed ?? ""));
+    completable(z.string().describe(description), sessions).optional();
 
   if (isOffered("session_resume")) {
     server.registerPrompt(

@@ -125,7 +125,7 @@ export function toQuestion({ id, kind, text, call, data }: Question): z.output<t
   return {
     id,
     kind,
-    text: String(abbreviate(text)),
+    text: shorten(text, MAX_QUESTION),
     ...(call !== undefined && { call: abbreviate(call) }),
     ...(data !== undefined && { data: abbreviate(data) }),
   };
@@ -133,6 +133,8 @@ export function toQuestion({ id, kind, text, call, data }: Question): z.output<t
 
 /** The longest label or hint in a list, in characters. `session_resume` returns all of it. */
 const MAX_LISTED_TEXT = 500;
+/** The longest question, in characters. */
+const MAX_QUESTION = 4000;
 
 /** A session in a list. Label and hint are those of its newest checkpoint. */
 export const SESSION_INFO = z.object({
@@ -169,8 +171,8 @@ export function toSessionInfo(info: SessionInfo): z.output<typeof SESSION_INFO> 
 }
 
 /** Shortens a text for a list. */
-export function shorten(text: string | undefined): string | undefined {
-  return text === undefined || text.length <= MAX_LISTED_TEXT ? text : `${text.slice(0, MAX_LISTED_TEXT)}…`;
+export function shorten<Text extends string | undefined>(text: Text, max = MAX_LISTED_TEXT): Text {
+  return text === undefined || text.length <= max ? text : (`${text.slice(0, max)}…` as Text);
 }
 
 /** The fields of a value that the schema has, in the order of the schema. */

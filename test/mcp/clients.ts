@@ -215,6 +215,11 @@ export class TestClient {
     return completion.values;
   }
 
+  async completePrompt(prompt: string, name: string, value: string): Promise<string[]> {
+    const ref = { type: "ref/prompt", name: prompt };
+    return (await this.#client.complete({ ref, argument: { name, value } })).completion.values;
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -32,7 +32,7 @@ const MAX_BRANCHES = 50;
 /** How many sessions are listed if none belongs to the project. */
 const MAX_CANDIDATES = 10;
 /** How many checkpoints are read to find the newest one of the project, before all sessions are. */
-const MAX_WALKED = 2000;
+const MAX_WALKED = 200;
 
 const CANDIDATE = SESSION_INFO.pick({ session: true, agent: true, project: true, updatedAt: true, label: true });
 
