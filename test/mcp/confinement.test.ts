@@ -37,7 +37,7 @@ async function fill(sp: Savepoint): Promise<Foreign> {
   await sp.agents.save({ id: "other", name: SECRET, systemPrompt: SECRET, state: { text: SECRET } });
   const said = { label: SECRET, resumeHint: SECRET, metadata: { text: SECRET } };
   const others = await sp.session("theirs", { agent: "other" }).save({ text: SECRET }, said);
-  await sp.session("theirs").save({ text: SECRET, more: 1 }, said);
+  await sp.session("theirs").save({ text: SECRET, messages: [message.user(`${SECRET} storm`)] }, said);
   const nobody = await sp.session("nobodys").save({ text: SECRET }, said);
   const chosen = await sp.session("nobodys").save({ text: SECRET }, { ...said, id: "chosen" });
   await sp.conversations.create({ id: "theirs", agent: "other", messages: [message.user(`${SECRET} storm`)] });
