@@ -60,11 +60,8 @@ async function writeTranscript(texts: readonly string[]): Promise<string> {
 it("--tools selects groups and names, and an unknown name is an error that lists the names", async () => {
   await place().leave((sp) => sp.session("s").save({ n: 1 }));
   const [, listed] = await serve(["--tools", "conversations, session_save"], { method: "tools/list" });
-  expect((listed?.["tools"] as { name: string }[]).map(({ name }) => name)).toEqual([
-    "conversation_load",
-    "conversation_list",
-    "conversation_search",
-  ]);
+  const names = ["conversation_load", "conversation_list", "conversation_search"];
+  expect(listed).toMatchObject({ tools: names.map((name) => ({ name })) });
   const { code, stderr, stdout } = await mcp(["--tools", "coding,sessoins"], "");
   expect(code).toBe(2);
   expect(stdout).toBe("");
