@@ -63,7 +63,7 @@ const conversationsStart = (isBundleNumber: Shape): Shape =>
 const LINES: ReadonlyMap<string, Shape> = new Map([
   ["items", objectOf({ items: tupleOf(isCounter, isCounter, listOf(tupleOf(isString, optional(isString)))) })],
   ["blob", objectOf({ blob: isHash, bytes: isString })],
-  ["hole", objectOf({ hole: either(isString, tupleOf(isCounter, isCounter)), reason: isString })],
+  ["hole", objectOf({ hole: either(isString, tupleOf(isCounter, isCounter, optional(isCounter))), reason: isString })],
   ["row", objectOf({ row: isCounter, value: isString, refs: optional(isString) })],
   ["note", objectOf({ note: tupleOf(isCounter, oneOf("label", "pin"), isString) })],
   ["attached", objectOf({ attached: tupleOf(isCounter, isId, isString, isString) })],
@@ -105,7 +105,8 @@ export async function validateSection(
   for await (const line of lines) {
     if (!isLine(line)) throw damagedBundle(`a line is invalid: ${JSON.stringify(line).slice(0, 80)}`);
     if ("items" in line) check.items(...line.items);
-    else if ("hole" in line && typeof line.hole !== "string") check.stored(line.hole[0], line.hole[1], 1);
+    else if ("hole" in line && typeof line.hole !== "string")
+      check.stored(line.hole[0], line.hole[1], line.hole[2] ?? 1);
     else check.line(line);
   }
   check.end();
