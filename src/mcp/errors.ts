@@ -8,7 +8,7 @@ import type { z } from "zod";
 import { isSavepointError, SavepointError, type SavepointErrorCode } from "../index.js";
 import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 
-/** The key of the error code in `_meta`. `structuredContent` must match the output schema, also in an error. */
+/** The key of the error code in `_meta`. `structuredContent` must match the output schema, even in an error. */
 export const CODE_KEY = "savepoint/code";
 
 /** What to do next, for errors of the library, whose messages name no tools. */

@@ -214,3 +214,24 @@ describe("a forged bundle with 200,000 nested brackets", () => {
     await useAll(sp, "evil");
   });
 });
+
+describe("a line of a forged bundle", () => {
+  const bytes = new Uint8Array(2000).fill(7);
+
+  it.each<[string, string, (line: Record<string, unknown>) => Record<string, unknown>]>([
+    ["lacks the bytes of a blob", "blob", ({ blob }) => ({ blob })],
+    ["lacks the content of a checkpoint", "row", ({ row }) => ({ row })],
+    ["lacks the content of a branch", "branch", ({ branch }) => ({ branch })],
+    ["is of two kinds", "items", ({ items }) => ({ items, blob: "0".repeat(64) })],
+    ["is of no kind", "session", () => ({ other: 1 })],
+  ])("is rejected if it %s", async (_, kind, change) => {
+    const bundle = rewrite(await bundleOf({ bytes, text: ["a".repeat(500)] }), (line) => [
+      kind in line ? change(line) : line,
+    ]);
+    const sp = await open();
+    const isUnchanged = await withVictim(sp);
+    expect(await codeOf(sp.import(bundle))).toBe("DAMAGED");
+    expect((await sp.verify({ bundle })).ok).toBe(false);
+    await isUnchanged();
+  });
+});

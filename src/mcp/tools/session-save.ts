@@ -60,7 +60,7 @@ export const sessionSave = defineTool({
       try {
         return { checkpoint: toCheckpointInfo(await save(scope, input)) };
       } catch (error) {
-        // Without `after`, the save is based on whatever is newest, also if that was saved a moment ago.
+        // Without `after`, the save is based on the newest checkpoint, even if that was saved a moment ago.
         const changed = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         if (!changed || input.after !== undefined || attempt === MAX_ATTEMPTS) throw error;
       }
