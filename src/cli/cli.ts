@@ -6,6 +6,7 @@ import type { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
 import type { Output } from "./output.js";
 import { ProgressBar, type ProgressOptions, type ProgressUnit } from "./progress.js";
+import { suggestCommand } from "./shell.js";
 import { resolveStoreUrl } from "./store-path.js";
 import { sanitize } from "./terminal-text.js";
 
@@ -62,6 +63,12 @@ export class Cli {
   /** Opens the store read-only: for verbs that only show something. Nothing is written to it. */
   read(): Promise<Savepoint> {
     return this.open({ readOnly: true });
+  }
+
+  /** A command to copy, with the store if `--store` named one. */
+  suggest(verb: string, names: readonly string[], ...options: readonly string[]): string {
+    const store = this.#common.store === undefined ? [] : ["--store", this.#common.store];
+    return suggestCommand(verb, names, ...options, ...store);
   }
 
   /** Makes a path from the command line absolute. */

@@ -83,6 +83,7 @@ function createProgram(
       .summary(verb.summary)
       .description(verb.summary)
       .allowExcessArguments(false);
+    if (verb.alias !== undefined) command.alias(verb.alias);
     verb.declare(command);
     command.configureHelp({ formatHelp: formatVerbHelp(verb) }).action((...parsed: unknown[]) => {
       const positionals = parsed.slice(0, -2).flat() as (string | undefined)[];
@@ -94,7 +95,7 @@ function createProgram(
 }
 
 function unknownVerb(verbs: readonly Verb[], typed: string): Error {
-  const names = verbs.map(({ name }) => name);
+  const names = verbs.flatMap(({ name, alias }) => (alias === undefined ? [name] : [name, alias]));
   const closest = findClosestName(typed, names);
   const advice = closest === undefined ? '"savepoint --help" lists the verbs.' : `Did you mean ${quote(closest)}?`;
   return usageError(`There is no verb ${quote(typed)}. ${advice}`);
