@@ -94,7 +94,7 @@ async function prompt(cli: Cli, question: Question): Promise<unknown> {
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
-  const { stdin: input, stderr: output } = cli.io;
+  const [{ stdin: input }, output] = [cli.io, cli.terminal];
   const unlessCancelled = <T>(typed: T): Exclude<T, symbol> => {
     if (isCancel(typed)) cli.interrupt();
     return typed as Exclude<T, symbol>;
