@@ -95,7 +95,7 @@ function createProgram(
 }
 
 function unknownVerb(verbs: readonly Verb[], typed: string): Error {
-  const names = verbs.flatMap(({ name, alias }) => (alias === undefined ? [name] : [name, alias]));
+  const names = [...verbs.map(({ name }) => name), ...verbs.flatMap(({ alias }) => alias ?? [])];
   const closest = findClosestName(typed, names);
   const advice = closest === undefined ? '"savepoint --help" lists the verbs.' : `Did you mean ${quote(closest)}?`;
   return usageError(`There is no verb ${quote(typed)}. ${advice}`);

@@ -44,7 +44,7 @@ describe.concurrent("watch", () => {
       name: "shop",
       initial: () => ({}),
       async step(run) {
-        await run.effect("look up", () => (run.step === 1 ? gate.promise : undefined));
+        await run.tool({ id: `c${run.step}`, name: "charge" }, () => (run.step === 1 ? gate.promise : undefined));
         return run.step === 3 ? run.complete("done") : undefined;
       },
     });
@@ -54,7 +54,7 @@ describe.concurrent("watch", () => {
     gate.open();
     await running.result();
     const { stdout } = await watching.ended;
-    expect(stdout).toMatch(/^\d\d:\d\d:\d\d {2}effect look up recorded$/m);
+    expect(stdout).toMatch(/^\d\d:\d\d:\d\d {2}tool charge c1 started$/m);
     expect(stdout).toMatch(/^\d\d:\d\d:\d\d {2}step \d completed$/m);
     for (const line of linesOf(stdout)) expect(line).toMatch(/^\d\d:\d\d:\d\d {2}/);
   });

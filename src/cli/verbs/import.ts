@@ -31,7 +31,8 @@ export const importVerb = defineVerb<Options>({
       .option("--live-runs", "queue unfinished runs, so that workers resume them; only for your own bundles");
   },
   async run(cli, [file = ""], { skipExisting, liveRuns, ...renamed }) {
-    const { sp, created } = await openOrCreate(cli);
+    const isReadable = file === "-" || Boolean(await stat(cli.resolvePath(file)).catch(() => undefined));
+    const { sp, created } = await openOrCreate(cli, isReadable);
     if (created) cli.output.note(`Created the store ${sp.url}`);
     const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.resolvePath(file);
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
@@ -60,13 +61,19 @@ export const importVerb = defineVerb<Options>({
   },
 });
 
-/** Opens the store. One that `--store` or SAVEPOINT_URL names is created if it does not exist; a bundle is often the first thing in it. */
-async function openOrCreate(cli: Cli): Promise<{ readonly sp: Savepoint; readonly created: boolean }> {
+/**
+ * Opens the store. One that `--store` or SAVEPOINT_URL names is created if it does not exist, because a bundle is often the first
+ * thing in a store; but not if there is nothing to import.
+ */
+async function openOrCreate(
+  cli: Cli,
+  mayCreate: boolean,
+): Promise<{ readonly sp: Savepoint; readonly created: boolean }> {
   try {
     return { sp: await cli.open(), created: false };
   } catch (error) {
     const isNamed = cli.storeUrl !== undefined || Boolean(cli.io.env["SAVEPOINT_URL"]);
-    if (!isNamed || !isSavepointError(error, "STORE_NOT_FOUND")) throw error;
+    if (!mayCreate || !isNamed || !isSavepointError(error, "STORE_NOT_FOUND")) throw error;
     return { sp: await cli.open({}), created: true };
   }
 }

@@ -57,7 +57,7 @@ export async function* watchSession(
       }
       const isMidStep = head.run?.midStep ?? false;
       const step = isMidStep ? head.step - 1 : head.step;
-      if (lastStep !== undefined && step > lastStep) {
+      if (head.run && lastStep !== undefined && step > lastStep) {
         yield { type: "step", step };
         idle = 0;
       }
