@@ -233,7 +233,7 @@ export class Savepoint implements AsyncDisposable {
 
   /**
    * The processes and workers that hold leases, in all processes, with the runs that each of them holds: those that are alive
-   * first, then those that have died and whose runs nobody has resumed yet. A worker without a run since its start holds no lease.
+   * first, then those that have died and whose runs no process has resumed yet. A worker without a run since its start holds no lease.
    * Writes nothing; reads every queue entry.
    *
    * @example

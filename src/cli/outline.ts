@@ -6,7 +6,7 @@ import { formatJson } from "./json.js";
 /** Values whose JSON has more characters than this are printed as outlines on a terminal. */
 export const MAX_PRINTED = 100_000;
 
-const MAX_STRING = 120;
+const MAX_STRING = 40;
 const MAX_ELEMENTS = 4;
 const MAX_KEYS = 24;
 const MAX_DEPTH = 5;
