@@ -172,6 +172,8 @@ export {
   type OpenRunOptions,
   type OpenToolOptions,
   type QuarantineEvent,
+  type QueuedRun,
+  type QueueState,
   type RecoverOptions,
   type RetryOptions,
   type Run,
@@ -190,6 +192,7 @@ export {
   type WorkerEventOf,
   type WorkerEventType,
   type WorkerFailureEvent,
+  type WorkerInfo,
   type WorkerOptions,
 } from "./runs/index.js";
 export {

@@ -37,10 +37,13 @@ import {
   checkAgent,
   type EnqueueOptions,
   type JournalEntry,
+  listQueue,
+  listWorkers,
   type OpenRun,
   type OpenRunOptions,
   parseAgents,
   parseBranchName,
+  type QueuedRun,
   readJournal,
   type RecoverOptions,
   type RunHandle,
@@ -50,6 +53,7 @@ import {
   type WatchOptions,
   watchSession,
   type Worker,
+  type WorkerInfo,
   type WorkerOptions,
 } from "./runs/index.js";
 import { checkId } from "./records/index.js";
@@ -225,6 +229,34 @@ export class Savepoint implements AsyncDisposable {
    */
   worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
     return this.#workers.create(agents, options);
+  }
+
+  /**
+   * The processes and workers that hold leases, in all processes, with the runs that each of them holds: those that are alive
+   * first, then those that have died and whose runs no process has resumed yet. A worker without a run since its start holds no lease.
+   * Writes nothing; reads every queue entry.
+   *
+   * @example
+   * for await (const { host, pid, alive, runs } of sp.workers()) console.log(host, pid, alive, runs.length);
+   */
+  workers(): Listing<WorkerInfo> {
+    this.#services.scope.requireStore("sp.workers()");
+    return createListing(() => listWorkers(this.#services.open()));
+  }
+
+  /**
+   * The unfinished runs that no process executes: first those that a worker can run, by agent and in the order in which workers
+   * run them; then those that wait or were interrupted; then those that are quarantined. Writes nothing; reads every queue entry
+   * and the record of every run.
+   *
+   * @param options.agent only runs of this agent
+   * @example
+   * for await (const { sessionId, state, reason } of sp.queue()) console.log(sessionId, state, reason);
+   */
+  queue(options: { readonly agent?: string } = {}): Listing<QueuedRun> {
+    const { agent = this.#services.scope.agent } = options;
+    if (agent !== undefined) checkId(agent, "agent id");
+    return createListing(() => listQueue(this.#services.open(), agent));
   }
 
   /**

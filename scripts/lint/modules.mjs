@@ -48,6 +48,7 @@ const LAYERS = [
   "runs/external",
   "runs/api",
   "runs/worker",
+  "runs/queue",
   "runs",
   "api",
   "savepoint",

@@ -49,6 +49,10 @@ export interface SessionListOptions {
   readonly agent?: string;
   /** Only sessions with this status. */
   readonly status?: Status;
+  /** Only sessions that were updated at this time or later, in milliseconds since 1970. */
+  readonly since?: number;
+  /** Only sessions that were last updated at this time or earlier, in milliseconds since 1970. */
+  readonly until?: number;
   /**
    * At most this many.
    * @default all
@@ -76,8 +80,12 @@ export class Sessions {
    */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent = this.#services.scope.agent, status, limit = Number.POSITIVE_INFINITY } = options;
+    const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = options;
     const matches = (info: SessionInfo): boolean =>
-      (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
+      (agent === undefined || info.agent === agent) &&
+      (status === undefined || info.status === status) &&
+      info.updatedAt >= since &&
+      info.updatedAt <= until;
     const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
     return createListing(() => limitEntries(this.#walk(range, matches), limit));
   }

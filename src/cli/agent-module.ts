@@ -8,17 +8,30 @@ import { quote } from "./format.js";
 /** Loads all agents of the module that `--agents` names. */
 export async function loadAgents(cli: Cli, path: string | undefined): Promise<Agent[]> {
   if (path === undefined) {
-    throw usageError("--agents is missing. Pass a module that exports agents of defineAgent(): --agents ./agents.mjs.");
+    throw usageError(
+      "--agents is missing. Pass a module that exports agents of defineAgent(), such as --agents ./agents.mjs. Without such a module, run your program again: sp.run() and sp.recover() resume sessions too.",
+    );
   }
   let module: Record<string, unknown>;
   try {
     module = (await import(pathToFileURL(cli.resolvePath(path)).href)) as Record<string, unknown>;
   } catch (error) {
-    throw usageError(`${path} cannot be loaded: ${(error as Error).message}`, error);
+    throw usageError(`${path} cannot be loaded: ${(error as Error).message}${typeScriptHint(cli, path, error)}`, error);
   }
   const agents = new Set(Object.values(module).flat().filter(isAgent));
   if (agents.size === 0) throw usageError(`${path} exports no agent. Export the result of defineAgent().`);
   return [...agents];
+}
+
+/** What to do if this Node.js does not run TypeScript. Empty if that is not the cause. */
+function typeScriptHint({ io }: Cli, path: string, error: unknown): string {
+  const { code, name } = error as NodeJS.ErrnoException;
+  const isCause =
+    code === "ERR_UNKNOWN_FILE_EXTENSION" ||
+    code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX" ||
+    (name === "SyntaxError" && code === undefined);
+  if (!/\.[cm]?tsx?$/i.test(path) || !isCause) return "";
+  return ` Node.js ${io.node.version} cannot run this TypeScript file. Use Node.js 22.18 or later, which removes types, or install tsx and set NODE_OPTIONS="--import tsx".`;
 }
 
 /** The agent with this name, or the only one if no name is given. */

@@ -26,16 +26,40 @@ const MAX_SUGGESTION_CANDIDATES = 2000;
 /** Finds the checkpoint for a name, which may end with a colon and a JSON pointer. Ids may contain colons too. */
 export async function findCheckpointPart(sp: Savepoint, name: string): Promise<NamedCheckpoint> {
   for (let at = name.length; at > 0; at = name.lastIndexOf(":/", at - 1)) {
-    const found = await sp.checkpoints.find(name.slice(0, at)).catch((error: unknown) => {
+    const match = await findRelative(sp, name.slice(0, at)).catch((error: unknown) => {
       // The text up to a later colon may be no valid id, and the text up to an earlier one may be one.
-      if (isSavepointError(error, "INVALID_ID") && name.includes(":/")) return [];
+      if (isSavepointError(error, "INVALID_ID") && name.includes(":/")) return undefined;
       throw error;
     });
-    const [info] = found;
-    if (found.length > 1) throw severalMatches(name, found);
-    if (info) return { info, pointer: name.slice(at + 1), headOfBranch: branchOf(info, name.slice(0, at)) };
+    if (match) return { ...match, pointer: name.slice(at + 1) };
   }
   throw notFoundError(`There is no checkpoint ${quote(name)}.${await suggestSession(sp, name)}`);
+}
+
+type RelativeMatch = Omit<NamedCheckpoint, "pointer">;
+
+/** Finds the checkpoint for a name without a pointer, which may end with `~` and a number: that many steps back to the parent. */
+async function findRelative(sp: Savepoint, name: string): Promise<RelativeMatch | undefined> {
+  const found = await sp.checkpoints.find(name);
+  const [info] = found;
+  if (found.length > 1) throw severalMatches(name, found);
+  // An id may end like this too, and an exact name comes first.
+  if (info) return { info, headOfBranch: branchOf(info, name) };
+  const [, base, digits] = /^(.+)~(\d*)$/su.exec(name) ?? [];
+  const from = base === undefined ? undefined : await findRelative(sp, base);
+  if (!from) return undefined;
+  const distance = digits === "" ? 1 : Number(digits);
+  if (distance === 0) return from;
+  let ancestor = from.info;
+  for (let back = 0; back < distance; back++) {
+    const [parent] = ancestor.parentId === undefined ? [] : await sp.checkpoints.find(ancestor.parentId);
+    if (!parent) {
+      const end = ancestor.parentId === undefined ? "is the first checkpoint" : "has a parent that was removed";
+      throw notFoundError(`There is no checkpoint ${quote(name)}: ${describeCheckpoint(ancestor)} ${end}.`);
+    }
+    ancestor = parent;
+  }
+  return { info: ancestor, headOfBranch: undefined };
 }
 
 /** Finds the checkpoint for a name without a pointer. */
@@ -116,10 +140,10 @@ async function suggestSession(sp: Savepoint, name: string): Promise<string> {
   const ids: string[] = [];
   for await (const { id } of sp.sessions.list({ limit: MAX_SUGGESTION_CANDIDATES })) ids.push(id);
   // Ids may contain these characters too.
-  const session = ids.find((id) => name.startsWith(id) && /^(?:$|[#@]|:\/)/.test(name.slice(id.length)));
+  const session = ids.find((id) => name.startsWith(id) && /^(?:$|[#@~]|:\/)/.test(name.slice(id.length)));
   if (session !== undefined)
     return ` "${suggestCommand("log", [session], "--all")}" lists the checkpoints of the session.`;
-  const closest = findClosestName(name.replace(/[#@].*$|:\/.*$/s, ""), ids);
+  const closest = findClosestName(name.replace(/[#@~].*$|:\/.*$/s, ""), ids);
   if (closest !== undefined) return ` Did you mean ${quote(closest)}?`;
   return ids.length > 0 ? ' "savepoint sessions" lists the sessions.' : " The store is empty.";
 }

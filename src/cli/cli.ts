@@ -2,10 +2,12 @@
 import { resolve } from "node:path";
 import type { OpenOptions, Savepoint } from "../index.js";
 import { usageError } from "./errors.js";
+import { createAsciiStream } from "./glyphs.js";
 import type { Interruption } from "./interruption.js";
-import type { CliIo } from "./io.js";
+import type { CliIo, OutputStream } from "./io.js";
 import type { Output } from "./output.js";
 import { ProgressBar, type ProgressOptions, type ProgressUnit } from "./progress.js";
+import { suggestCommand } from "./shell.js";
 import { resolveStoreUrl } from "./store-path.js";
 import { sanitize } from "./terminal-text.js";
 
@@ -25,6 +27,7 @@ export class Cli {
   readonly #common: CommonOptions;
   readonly #interruption: Interruption;
   #store: Savepoint | undefined;
+  #asciiTerminal: OutputStream | undefined;
 
   constructor(common: CommonOptions, io: CliIo, output: Output, interruption: Interruption) {
     this.io = io;
@@ -64,6 +67,17 @@ export class Cli {
     return this.open({ readOnly: true });
   }
 
+  /** A command to copy, with the store if `--store` named one. */
+  suggest(verb: string, names: readonly string[], ...options: readonly string[]): string {
+    const store = this.#common.store === undefined ? [] : ["--store", this.#common.store];
+    return suggestCommand(verb, names, ...options, ...store);
+  }
+
+  /** The terminal for prompts and progress. */
+  get terminal(): OutputStream {
+    return this.output.unicode ? this.io.stderr : (this.#asciiTerminal ??= createAsciiStream(this.io.stderr));
+  }
+
   /** Makes a path from the command line absolute. */
   resolvePath(path: string): string {
     return resolve(this.io.cwd, path);
@@ -92,7 +106,7 @@ export class Cli {
     work: (onProgress: (progress: Readonly<Record<Unit, number>>) => void) => Promise<Result>,
   ): Promise<Result> {
     const { stderr } = this.io;
-    const bar = stderr.isTTY && !this.#common.quiet ? new ProgressBar(stderr, options) : undefined;
+    const bar = stderr.isTTY && !this.#common.quiet ? new ProgressBar(this.terminal, options) : undefined;
     try {
       return await work((progress) => {
         this.#interruption.throwIfInterrupted();
@@ -113,7 +127,7 @@ export class Cli {
       throw usageError(`${question} There is no terminal to ask on: pass --yes to confirm.`);
     }
     const { confirm, isCancel } = await import("@clack/prompts");
-    const { stdin: input, stderr: output } = this.io;
+    const [{ stdin: input }, output] = [this.io, this.terminal];
     const answer = await confirm({ message: sanitize(question), initialValue: false, input, output });
     if (isCancel(answer)) this.interrupt();
     if (answer !== true) this.output.note("Nothing was changed.");

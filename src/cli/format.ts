@@ -24,6 +24,11 @@ export function formatTime(time: number): string {
     .replace(/\.\d+Z$/, "Z");
 }
 
+/** The time of day in the time zone of the user: "09:30:00". */
+export function formatClock(time: number): string {
+  return new Date(time).toTimeString().slice(0, 8);
+}
+
 /** A size in decimal units: "9.4 kB". */
 export function formatBytes(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;

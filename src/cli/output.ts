@@ -1,4 +1,5 @@
 /** Prints results: data on stdout in the chosen format, everything else on stderr. */
+import { toAscii, usesUnicode } from "./glyphs.js";
 import type { CliIo, OutputStream } from "./io.js";
 import { stringify, toPrintableJson } from "./json.js";
 import type { Printer } from "./printer.js";
@@ -25,6 +26,8 @@ export class Output {
   readonly noteColors: Colors;
   /** Whether prompts are possible: both stdin and stderr are terminals. */
   readonly interactive: boolean;
+  /** Whether characters beyond ASCII may be printed. */
+  readonly unicode: boolean;
   readonly #io: CliIo;
   readonly #printer: Printer;
   readonly #quiet: boolean;
@@ -38,6 +41,7 @@ export class Output {
     this.#quiet = options.quiet;
     this.colors = createColors(usesColor(io.stdout, io.env, options.color));
     this.noteColors = createColors(usesColor(io.stderr, io.env, options.color));
+    this.unicode = usesUnicode(io.env);
     this.interactive = Boolean(io.stdin.isTTY && io.stderr.isTTY);
   }
 
@@ -54,7 +58,11 @@ export class Output {
 
   /** Prints a line on stdout. */
   async line(text: Text): Promise<void> {
-    await this.#printer.print(`${toAnsi(text)}\n`);
+    await this.#printer.print(`${this.#encode(text)}\n`);
+  }
+
+  #encode(text: Text): string {
+    return this.unicode ? toAnsi(text) : toAscii(toAnsi(text));
   }
 
   async raw(data: string | Uint8Array): Promise<void> {
@@ -74,7 +82,7 @@ export class Output {
 
   /** Prints a line on stderr in every format. */
   error(text: Text): void {
-    this.#io.stderr.write(`${toAnsi(text)}\n`);
+    this.#io.stderr.write(`${this.#encode(text)}\n`);
   }
 
   /** Prints a JSON document on stderr. */
@@ -134,9 +142,14 @@ export class Output {
   }
 }
 
-/** `--color` and `--no-color` decide. Without them, only a terminal gets colours, and NO_COLOR disables them. */
+/**
+ * `--color` and `--no-color` decide; then FORCE_COLOR, which `0` and `false` turn off; then NO_COLOR, which disables colours. Without
+ * all of them, only a terminal gets colours. This is the order of Node.js itself.
+ */
 function usesColor(stream: OutputStream, env: CliIo["env"], option: boolean | undefined): boolean {
   if (option !== undefined) return option;
+  const forced = env["FORCE_COLOR"];
+  if (forced !== undefined) return forced !== "0" && forced !== "false";
   return Boolean(stream.isTTY) && !env["NO_COLOR"] && env["TERM"] !== "dumb";
 }
 

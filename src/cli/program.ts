@@ -60,7 +60,7 @@ function createProgram(
     .option("--json", "print one JSON document")
     .option("--jsonl", "print one JSON object per line")
     .option("--color", "use colours even if the output is not a terminal")
-    .option("--no-color", "use no colours; NO_COLOR has the same effect")
+    .option("--no-color", "use no colours; NO_COLOR has the same effect, FORCE_COLOR the opposite")
     .option("-q, --quiet", "print only data, warnings and errors")
     .option("-y, --yes", "do not ask for confirmation")
     .helpOption("-h, --help", "print help")
@@ -83,6 +83,7 @@ function createProgram(
       .summary(verb.summary)
       .description(verb.summary)
       .allowExcessArguments(false);
+    if (verb.alias !== undefined) command.alias(verb.alias);
     verb.declare(command);
     command.configureHelp({ formatHelp: formatVerbHelp(verb) }).action((...parsed: unknown[]) => {
       const positionals = parsed.slice(0, -2).flat() as (string | undefined)[];
@@ -94,7 +95,7 @@ function createProgram(
 }
 
 function unknownVerb(verbs: readonly Verb[], typed: string): Error {
-  const names = verbs.map(({ name }) => name);
+  const names = [...verbs.map(({ name }) => name), ...verbs.flatMap(({ alias }) => alias ?? [])];
   const closest = findClosestName(typed, names);
   const advice = closest === undefined ? '"savepoint --help" lists the verbs.' : `Did you mean ${quote(closest)}?`;
   return usageError(`There is no verb ${quote(typed)}. ${advice}`);
@@ -141,5 +142,6 @@ const CHECKPOINT_NAMES = `Names of checkpoints:
   order-88#14           the number in a session
   order-88@what-if      the newest of a branch
   order-88              the newest of a session
+  order-88~1            the parent of that; ~3 goes back three, after any name
   …:/messages/3         with a JSON pointer: a part of the state
 `;

@@ -9,6 +9,8 @@ export const GROUPS = ["Inspect", "Time travel", "Run", "Maintain", "Set up"] as
 /** @typeParam Options the options as Commander parses them */
 export interface Verb<Options = unknown> {
   readonly name: string;
+  /** Another name that people type. */
+  readonly alias?: string;
   readonly group: (typeof GROUPS)[number];
   /** One line for the list of verbs: an imperative phrase without a capital letter and a final dot. */
   readonly summary: string;

@@ -83,6 +83,7 @@ export { ALL_OWNERS, CLEAN_SHUTDOWN, decodeOwner, encodeOwner, ownerKey, type Ow
 export { countPieces, formatPieces, slicePieces } from "./pieces.js";
 export {
   ALL_QUEUE_ENTRIES,
+  type BranchName,
   changeQueueEntry,
   decodeQueueEntry,
   encodeQueueEntry,
@@ -104,6 +105,7 @@ export {
   workKey,
 } from "./queue-entry.js";
 export {
+  ALL_RUNS,
   decodeInbox,
   decodeJournal,
   decodeQueuedInput,
@@ -118,6 +120,8 @@ export {
   inputKey,
   journalKey,
   type JournalRecord,
+  parseRun,
+  parseRunKey,
   type Question,
   runKey,
   type RunRecord,

@@ -13,6 +13,7 @@ import { isCounter, isNumber, isString, listOf, objectOf, oneOf, optional, tuple
 import { isId } from "./ids.js";
 import { encodeNumber } from "./keys.js";
 import { parseRecord } from "./parse-record.js";
+import type { BranchName } from "./queue-entry.js";
 
 /** A question that a run waits to have answered. */
 export interface Question {
@@ -51,6 +52,8 @@ export interface RunRecord {
   readonly startedAt: number;
   /** The code of the error that ended it, if that was a `SavepointError`. */
   readonly code: string | undefined;
+  /** The run has crashed too many processes: it is `failed`, and no worker resumes it. */
+  readonly quarantined?: true;
 }
 
 /** The effects that a run recorded since its last boundary, and its right to record them. */
@@ -159,6 +162,7 @@ const isStoredRun = objectOf({
   wakeAt: optional(isNumber),
   startedAt: isNumber,
   code: optional(isString),
+  quarantined: optional(oneOf(true)),
 });
 const areQuestions = listOf(objectOf({ id: isString, kind: oneOf("ask", "unknown"), text: isString }));
 const isStoredJournal = tupleOf(
@@ -168,6 +172,13 @@ const isStoredJournal = tupleOf(
 const isStoredInbox = tupleOf(isCounter, isCounter);
 const isStoredInput = objectOf({ key: optional(isString), input: isString });
 
+/** The records of all runs: journals and inboxes too. */
+export const ALL_RUNS: KeyRange = prefixRange("r\t");
+/** The branch of a run, given the key of its {@link RunRecord}; `undefined` for the other records of runs. */
+export function parseRunKey(key: string): BranchName | undefined {
+  const [, session = "", branch = "", part] = key.split("\t");
+  return part === "r" ? { session, branch } : undefined;
+}
 /** All records of a session's runs. */
 export const runsOf = (session: string): KeyRange => prefixRange(`r\t${session}\t`);
 const runPart = (session: string, branch: string, part: string): string => `r\t${session}\t${branch}\t${part}`;

@@ -28,6 +28,7 @@ export {
 } from "./agent/index.js";
 export { LiveRuns, type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
 export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
+export { listQueue, listWorkers, type QueuedRun, type QueueState, type WorkerInfo } from "./queue/index.js";
 export type { StoreAddress } from "./leases/index.js";
 export {
   checkAgent,

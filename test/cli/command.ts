@@ -67,7 +67,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): Record
     CI: _ci,
     ...rest
   } = process.env;
-  return { ...(rest as Record<string, string>), TERM: "xterm-256color", ...more };
+  return { ...(rest as Record<string, string>), TERM: "xterm-256color", LC_ALL: "C.UTF-8", ...more };
 }
 
 /** Runs a command in this process. By default stdin is empty. */

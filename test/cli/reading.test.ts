@@ -33,7 +33,7 @@ describe.concurrent("an empty store", () => {
     const { store, bytes, ...rest } = await place().json(["stats"]);
     expect(store).toBe(place().url);
     expect(bytes).toBeGreaterThan(0);
-    expect(rest).toEqual({ agents: 0, checkpoints: 0, conversations: 0, messages: 0, sessions: 0 });
+    expect(rest).toEqual({ agents: 0, checkpoints: 0, conversations: 0, messages: 0, sessions: 0, byStatus: {} });
   });
 
   it.each(["show s", "diff s", "log s", "journal s", "agents a", "conversations c", "watch s"])(

@@ -419,7 +419,7 @@ describe("watch", () => {
   it("watch without a session reports changes of all sessions until Ctrl-C", async () => {
     await tool().leave((sp) => sp.session("old").save({ n: 0 }));
     const watching = tool().startOn(["watch"]);
-    const seen = watching.seen(/^new .*#\d/m).then(() => true);
+    const seen = watching.seen(/^\d\d:\d\d:\d\d +new .*#\d/m).then(() => true);
     // The first poll cannot be observed from outside.
     while (!(await Promise.race([seen, sleep(100, false)]))) {
       await tool().leave((sp) => sp.session("new").save({ n: 1 }));

@@ -1,7 +1,8 @@
 /** Following sessions with `savepoint watch`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { Savepoint } from "../../src/index.js";
+import { defineAgent, type Savepoint } from "../../src/index.js";
+import { createGate } from "../support/gate.js";
 import { linesOf } from "./command.js";
 import { createPlace, Place } from "./place.js";
 
@@ -35,13 +36,38 @@ describe.concurrent("watch", () => {
     ]);
   });
 
+  it("watch prints the effects and steps of a run with the default strategy, each with its time", async (test) => {
+    const place = createPlace(test);
+    const sp = await place.open();
+    const gate = createGate();
+    const agent = defineAgent({
+      name: "shop",
+      initial: () => ({}),
+      async step(run) {
+        await run.tool({ id: `c${run.step}`, name: "charge" }, () => (run.step === 1 ? gate.promise : undefined));
+        return run.step === 3 ? run.complete("done") : undefined;
+      },
+    });
+    const running = await sp.start(agent, { session: "s", input: undefined });
+    const watching = place.startOn(["watch", "s"]);
+    await watching.seen("running");
+    gate.open();
+    await running.result();
+    const { stdout } = await watching.ended;
+    expect(stdout).toMatch(/^\d\d:\d\d:\d\d {2}tool charge c1 started$/m);
+    expect(stdout).toMatch(/^\d\d:\d\d:\d\d {2}step \d completed$/m);
+    for (const line of linesOf(stdout)) expect(line).toMatch(/^\d\d:\d\d:\d\d {2}/);
+  });
+
   it("watch prints one line per event and ends at once if the run has ended", async (test) => {
     const place = await createPlace(test).fill((sp) =>
       sp.session("s").save({}, { status: "failed", reason: "no\u001b[31m money" }),
     );
     const { stdout, code } = await place.on(["watch", "s"]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^\S{8} {2}#0 {2}step 0 {2}failed .*\nfailed {2}no\\u001b\[31m money\n$/);
+    expect(stdout).toMatch(
+      /^\d\d:\d\d:\d\d {2}\S{8} {2}#0 {2}step 0 {2}failed .*\n\d\d:\d\d:\d\d {2}failed {2}no\\u001b\[31m money\n$/,
+    );
   });
 
   it.each(["SIGINT", "SIGTERM"] as const)(

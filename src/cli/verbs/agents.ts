@@ -2,7 +2,8 @@ import type { SavedAgent, SavedAgentInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { notFoundError } from "../errors.js";
 import { formatAge, quote } from "../format.js";
-import { formatJson, toPrintableJson } from "../json.js";
+import { toPrintableJson } from "../json.js";
+import { formatValue } from "../outline.js";
 import { defineVerb } from "../verb.js";
 
 export const agents = defineVerb<{ readonly limit?: number }>({
@@ -24,7 +25,9 @@ export const agents = defineVerb<{ readonly limit?: number }>({
     if (id !== undefined) {
       const agent = await sp.agents.load(id);
       if (!agent) throw notFoundError(`There is no agent ${quote(id)}. "savepoint agents" lists them.`);
-      return output.result(agent, () => describeAgent(agent));
+      const isComplete = output.columns === Number.POSITIVE_INFINITY;
+      await output.result(agent, () => describeAgent(agent, isComplete));
+      return;
     }
     const now = Date.now();
     await output.list<SavedAgentInfo>(sp.agents.list(options), {
@@ -40,7 +43,7 @@ export const agents = defineVerb<{ readonly limit?: number }>({
   },
 });
 
-function describeAgent(agent: SavedAgent): string[] {
+function describeAgent(agent: SavedAgent, isComplete: boolean): string[] {
   const { id, name, type, version, systemPrompt, capabilities, config, activeConversations, state } = agent;
   return [
     `agent         ${id}`,
@@ -52,6 +55,6 @@ function describeAgent(agent: SavedAgent): string[] {
     ...(Object.keys(config).length === 0 ? [] : [`config        ${JSON.stringify(toPrintableJson(config))}`]),
     ...(systemPrompt === undefined ? [] : [`prompt        ${systemPrompt}`]),
     "",
-    ...formatJson(toPrintableJson(state)),
+    ...formatValue(toPrintableJson(state), isComplete).lines,
   ];
 }

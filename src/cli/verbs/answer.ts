@@ -5,6 +5,7 @@ import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatTime, quote } from "../format.js";
 import { toPrintableJson } from "../json.js";
+import { suggestResume } from "../resume-hint.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -63,7 +64,7 @@ export const answer = defineVerb<Options>({
       { session: id, question: question?.id, value },
       () => `Answered. The next run of ${id} continues with it.`,
     );
-    cli.output.note("To resume, run your program again, or: savepoint recover --agents <your module>");
+    cli.output.note(`To resume, ${suggestResume(cli)}`);
   },
 });
 
@@ -93,7 +94,7 @@ async function prompt(cli: Cli, question: Question): Promise<unknown> {
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
-  const { stdin: input, stderr: output } = cli.io;
+  const [{ stdin: input }, output] = [cli.io, cli.terminal];
   const unlessCancelled = <T>(typed: T): Exclude<T, symbol> => {
     if (isCancel(typed)) cli.interrupt();
     return typed as Exclude<T, symbol>;

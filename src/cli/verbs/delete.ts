@@ -1,5 +1,6 @@
 import type { Savepoint } from "../../index.js";
-import { describeCheckpoint, findCheckpoint, requireSession } from "../checkpoint-lookup.js";
+import { checkpointName, describeCheckpoint, findCheckpoint, requireSession } from "../checkpoint-lookup.js";
+import type { Cli } from "../cli.js";
 import { notFoundError, usageError } from "../errors.js";
 import { quote } from "../format.js";
 import { defineVerb } from "../verb.js";
@@ -29,27 +30,55 @@ export const deleteVerb = defineVerb<Options>({
   async run(cli, [checkpoint], options) {
     const { session, conversation, agent } = options;
     const targets = [checkpoint, session, conversation, agent].filter((target) => target !== undefined);
-    if (targets.length !== 1) throw usageError("Name one of: a checkpoint, --session, --conversation, --agent.");
+    if (targets.length !== 1) throw usageError(HOW_TO_DELETE);
     const sp = await cli.open();
-    const { what, remove } = await planDeletion(sp, checkpoint, options);
+    const { what, remove } = await planDeletion(cli, sp, checkpoint, options);
     if (!(await cli.confirm(`Delete ${what}? This cannot be undone.`))) return;
     if (!(await remove())) throw notFoundError(`There is no ${what}. Nothing was deleted.`);
     await cli.output.result({ deleted: true, what }, () => `Deleted ${what}.`);
   },
 });
 
+const HOW_TO_DELETE =
+  "Name one thing to delete: a checkpoint (savepoint delete order-88#14), --session <id>, --conversation <id> or --agent <id>.";
+
+/** The error for a name that is no checkpoint but something else that can be deleted. */
+async function isOtherKind(cli: Cli, sp: Savepoint, name: string): Promise<Error | undefined> {
+  const kinds = [
+    ["session", () => sp.sessions.load(name)],
+    ["conversation", () => sp.conversations.load(name, { limit: 1 })],
+    ["agent", () => sp.agents.load(name)],
+  ] as const;
+  for (const [kind, load] of kinds) {
+    if (!(await load().catch(() => undefined))) continue;
+    return usageError(
+      `${quote(name)} is ${kind === "agent" ? "an" : "a"} ${kind}. To delete it: ${cli.suggest("delete", [], `--${kind}`, name)}`,
+    );
+  }
+  return undefined;
+}
+
 interface Deletion {
   readonly what: string;
   readonly remove: () => Promise<boolean>;
 }
 
-async function planDeletion(sp: Savepoint, checkpoint: string | undefined, options: Options): Promise<Deletion> {
+async function planDeletion(
+  cli: Cli,
+  sp: Savepoint,
+  checkpoint: string | undefined,
+  options: Options,
+): Promise<Deletion> {
   const { session, conversation, agent = "" } = options;
   if (checkpoint !== undefined) {
-    const { info, headOfBranch } = await findCheckpoint(sp, checkpoint);
+    const { info, headOfBranch } = await findCheckpoint(sp, checkpoint).catch(async (error: unknown) => {
+      throw (await isOtherKind(cli, sp, checkpoint)) ?? error;
+    });
     if (headOfBranch !== undefined) {
+      const isSession = info.sessionId === checkpoint;
+      const branch = isSession ? "" : ", which changes with every save";
       throw usageError(
-        `${quote(checkpoint)} names the head of a branch, which changes with every save. Name the checkpoint: ${describeCheckpoint(info)}.`,
+        `${quote(checkpoint)} names a ${isSession ? "session" : "branch"}${branch}. ${isSession ? `To delete the session: ${cli.suggest("delete", [], "--session", checkpoint)}. ` : ""}To delete only its newest checkpoint: ${cli.suggest("delete", [checkpointName(info)])}`,
       );
     }
     return { what: `checkpoint ${describeCheckpoint(info)}`, remove: () => sp.checkpoints.delete(info.id) };

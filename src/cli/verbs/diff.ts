@@ -9,9 +9,13 @@ import { type Colors, colored, type Text } from "../text.js";
 import { sanitize, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
+/** How many changes are printed on a terminal. */
+const MAX_CHANGES = 100;
+
 interface Options {
   readonly stat?: boolean;
   readonly exitCode?: boolean;
+  readonly full?: boolean;
 }
 
 export const diff = defineVerb<Options>({
@@ -29,9 +33,10 @@ export const diff = defineVerb<Options>({
       .argument("<from>", "a checkpoint; without [to], it is compared with its parent")
       .argument("[to]", "another checkpoint of the same session")
       .option("--stat", "print only how much changed, for each key of the state")
+      .option("--full", "print all changes, also if there are very many and on a terminal")
       .option("--exit-code", "exit with 1 if anything differs, and with 0 if not");
   },
-  async run(cli, [from = "", to], { stat, exitCode }) {
+  async run(cli, [from = "", to], { stat, exitCode, full }) {
     const sp = await cli.read();
     const { output } = cli;
     const first = await findSessionCheckpoint(sp, from, findCheckpointPart);
@@ -50,10 +55,16 @@ export const diff = defineVerb<Options>({
     const changes = allChanges.flatMap((change) => restrictChange(change, pointers[0] ?? ""));
     if (output.format === "text") {
       if (changes.length === 0) output.note("No differences.");
+      const isComplete = full || output.columns === Number.POSITIVE_INFINITY;
+      const printed = isComplete ? changes : changes.slice(0, MAX_CHANGES);
       const lines: readonly Text[] = stat
         ? formatStats(changes)
-        : changes.flatMap((change) => formatChange(change, output.colors, output.columns));
+        : printed.flatMap((change) => formatChange(change, output.colors, output.columns));
       for (const line of lines) await output.line(line);
+      if (!stat && printed.length < changes.length) {
+        const left = formatCount(changes.length - printed.length, "more change");
+        output.note(`And ${left}. To print all, add --full. To count them for each key, add --stat.`);
+      }
     } else await output.stream(stat ? countChanges(changes) : changes.map(toRecord));
     return exitCode && changes.length > 0 ? EXIT.failed : EXIT.ok;
   },

@@ -5,6 +5,7 @@ import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
+import { suggestResume } from "../resume-hint.js";
 import { quoteForShell } from "../shell.js";
 import { storePath } from "../store-path.js";
 import { defineVerb } from "../verb.js";
@@ -73,8 +74,8 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
   yield ok("store", `${sp.url}, ${counts}, ${formatBytes(stats.bytes)}`);
   yield* checkDisk(sp.url);
   yield* checkAccess(sp.url);
-  yield checkShutdown(sp);
-  yield* checkSessions(sp);
+  yield checkShutdown(cli, sp);
+  yield* checkSessions(cli, sp);
   const report = await sp.verify({ sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)) });
   if (report.ok) {
     yield ok("damage", `none found in ${formatCount(report.checkpoints, "checkpoint")}`);
@@ -173,26 +174,27 @@ function* checkConnection({ storeUrl, io: { env } }: Cli): Generator<Finding> {
   }
 }
 
-function checkShutdown({ lastShutdown }: Savepoint): Finding {
+function checkShutdown(cli: Cli, { lastShutdown }: Savepoint): Finding {
   const { clean, processes, interrupted } = lastShutdown;
   if (clean) return ok("shutdown", "every process has closed the store");
   const crashed = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
   const runs = interrupted.length > 0 ? ` and interrupted ${formatCount(interrupted.length, "run")}` : "";
   const detail = `${crashed} ended without closing the store${runs}`;
-  return { check: "shutdown", state: "note", detail, advice: RECOVER };
+  return { check: "shutdown", state: "note", detail, advice: adviseResume(cli) };
 }
 
-const RECOVER = 'Run "savepoint recover --agents ./agents.mjs" to resume';
+function adviseResume(cli: Cli): string {
+  return `To resume, ${suggestResume(cli)}`;
+}
 
 /** What to do about sessions with a certain status. */
-const SESSION_ADVICE = {
-  interrupted: RECOVER,
+const SESSION_ADVICE: Readonly<Record<string, string>> = {
   waiting: 'Run "savepoint answer <session>" where a question is open',
   failed: 'Run "savepoint sessions --status failed" for the reasons',
   halted: 'Run "savepoint sessions --status halted" for the reasons',
 };
 
-async function* checkSessions(sp: Savepoint): AsyncGenerator<Finding> {
+async function* checkSessions(cli: Cli, sp: Savepoint): AsyncGenerator<Finding> {
   const byStatus = new Map<string, SessionInfo[]>();
   let count = 0;
   for await (const info of sp.sessions.list({ limit: MAX_SESSIONS })) {
@@ -202,7 +204,7 @@ async function* checkSessions(sp: Savepoint): AsyncGenerator<Finding> {
   const counts = [...byStatus].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
   const scope = count === MAX_SESSIONS ? ` among the newest ${MAX_SESSIONS}` : "";
   yield ok("sessions", count === 0 ? "none" : `${counts}${scope}`);
-  for (const [status, advice] of Object.entries(SESSION_ADVICE)) {
+  for (const [status, advice] of Object.entries({ interrupted: adviseResume(cli), ...SESSION_ADVICE })) {
     const infos = byStatus.get(status) ?? [];
     if (infos.length > 0) yield { check: status, state: "note", detail: listIds(infos), advice };
   }

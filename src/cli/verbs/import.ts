@@ -1,7 +1,12 @@
 import { stat } from "node:fs/promises";
+import { isSavepointError, type Savepoint } from "../../index.js";
+import type { Cli } from "../cli.js";
 import { formatCount } from "../format.js";
 import { warnHoles } from "../holes.js";
 import { defineVerb } from "../verb.js";
+
+/** How many halted sessions are listed. */
+const MAX_LISTED = 5;
 
 interface Options {
   readonly as?: string;
@@ -26,7 +31,9 @@ export const importVerb = defineVerb<Options>({
       .option("--live-runs", "queue unfinished runs, so that workers resume them; only for your own bundles");
   },
   async run(cli, [file = ""], { skipExisting, liveRuns, ...renamed }) {
-    const sp = await cli.open();
+    const isReadable = file === "-" || Boolean(await stat(cli.resolvePath(file)).catch(() => undefined));
+    const { sp, created } = await openOrCreate(cli, isReadable);
+    if (created) cli.output.note(`Created the store ${sp.url}`);
     const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.resolvePath(file);
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
     const options = {
@@ -38,17 +45,35 @@ export const importVerb = defineVerb<Options>({
       sp.import(source, { ...options, onProgress }),
     );
     await cli.output.result(
-      result,
+      { ...result, store: sp.url, created },
       () =>
-        `Imported ${formatCount(result.sessions, "session")}, ${formatCount(result.conversations, "conversation")}, ${formatCount(result.checkpoints, "checkpoint")}.`,
+        `Imported ${formatCount(result.sessions, "session")}, ${formatCount(result.conversations, "conversation")}, ${formatCount(result.checkpoints, "checkpoint")} into ${sp.url}`,
     );
     if (result.halted.length > 0) {
-      const runs = formatCount(result.halted.length, "session");
-      cli.output.note(
-        `${runs} with unfinished runs: halted until you run them. To queue the runs instead, delete these sessions and import them again with --live-runs`,
-      );
+      const halted = result.halted.slice(0, MAX_LISTED).join(", ");
+      const more = result.halted.length > MAX_LISTED ? ` and ${result.halted.length - MAX_LISTED} more` : "";
+      cli.output.note(`Halted, because their runs were unfinished: ${halted}${more}`);
+      cli.output.note("To resume one, run your program on it with { resume: true }. No worker resumes it before that.");
+      cli.output.note("To let workers resume them: delete them, and import them again with --live-runs");
     }
     for (const id of result.skipped) cli.output.note(`exists already: ${id}`);
     return warnHoles(cli.output, "not in the bundle", result.holes);
   },
 });
+
+/**
+ * Opens the store. One that `--store` or SAVEPOINT_URL names is created if it does not exist, because a bundle is often the first
+ * thing in a store; but not if there is nothing to import.
+ */
+async function openOrCreate(
+  cli: Cli,
+  mayCreate: boolean,
+): Promise<{ readonly sp: Savepoint; readonly created: boolean }> {
+  try {
+    return { sp: await cli.open(), created: false };
+  } catch (error) {
+    const isNamed = cli.storeUrl !== undefined || Boolean(cli.io.env["SAVEPOINT_URL"]);
+    if (!mayCreate || !isNamed || !isSavepointError(error, "STORE_NOT_FOUND")) throw error;
+    return { sp: await cli.open({}), created: true };
+  }
+}

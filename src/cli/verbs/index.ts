@@ -22,6 +22,7 @@ import { mcp } from "./mcp.js";
 import { migrate } from "./migrate.js";
 import { pin } from "./pin.js";
 import { prune } from "./prune.js";
+import { queue } from "./queue.js";
 import { recover } from "./recover.js";
 import { repair } from "./repair.js";
 import { restore } from "./restore.js";
@@ -31,11 +32,14 @@ import { search } from "./search.js";
 import { sessions } from "./sessions.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
+import { status } from "./status.js";
 import { verify } from "./verify.js";
 import { watch } from "./watch.js";
+import { workers } from "./workers.js";
 import { worker } from "./worker.js";
 
 export const VERBS: readonly Verb[] = [
+  status,
   sessions,
   log,
   show,
@@ -45,6 +49,8 @@ export const VERBS: readonly Verb[] = [
   conversations,
   journal,
   watch,
+  queue,
+  workers,
   stats,
   fork,
   rewind,

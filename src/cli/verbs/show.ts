@@ -1,15 +1,25 @@
-import { type AgentCheckpoint, type AnyCheckpointInfo, type Checkpoint, type Savepoint, toJson } from "../../index.js";
+import {
+  type AgentCheckpoint,
+  type AnyCheckpointInfo,
+  type Checkpoint,
+  type Json,
+  type Savepoint,
+  toJson,
+} from "../../index.js";
 import { checkpointName, findCheckpointPart } from "../checkpoint-lookup.js";
+import type { Cli } from "../cli.js";
 import { notFoundError } from "../errors.js";
 import { formatBytes, formatTime } from "../format.js";
 import { resolvePointer } from "../json-pointer.js";
-import { formatJson, toPrintableJson } from "../json.js";
+import { toPrintableJson } from "../json.js";
+import { formatValue } from "../outline.js";
 import { type Colors, colored, type Styled } from "../text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
   readonly partial?: boolean;
   readonly info?: boolean;
+  readonly full?: boolean;
 }
 
 export const show = defineVerb<Options>({
@@ -19,6 +29,7 @@ export const show = defineVerb<Options>({
   examples: [
     ["savepoint show order-88", "the newest checkpoint of a session"],
     ["savepoint show order-88#14:/messages/3", "a part of a state"],
+    ["savepoint show order-88~1", "its parent"],
     ["savepoint show 5e6f7a8b --json", "for programs"],
     ["savepoint show order-88 --partial", "the intact parts of a damaged state"],
   ],
@@ -26,9 +37,10 @@ export const show = defineVerb<Options>({
     command
       .argument("<checkpoint>", "a checkpoint; savepoint --help lists the forms of names")
       .option("--partial", "print the intact parts of a damaged state, and list the lost ones")
+      .option("--full", "print a large state completely, also on a terminal")
       .option("--info", "omit the state");
   },
-  async run(cli, [name = ""], { partial = false, info: infoOnly }) {
+  async run(cli, [name = ""], { partial = false, info: infoOnly, full = false }) {
     const sp = await cli.read();
     const { info, pointer, headOfBranch } = await findCheckpointPart(sp, name);
     const { output } = cli;
@@ -37,7 +49,7 @@ export const show = defineVerb<Options>({
     const checkpoint = await load(sp, info, partial, headOfBranch);
     if (pointer !== "") {
       const value = toJson(resolvePointer(checkpoint.state, pointer));
-      return output.result(value, () => formatJson(value));
+      return printValue(cli, value, full, name);
     }
     for (const hole of "holes" in checkpoint ? checkpoint.holes : []) {
       output.warn(`lost: ${hole.path}: ${hole.reason}`);
@@ -46,12 +58,24 @@ export const show = defineVerb<Options>({
       output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${skipped.reason}`);
     }
     const state = toJson(checkpoint.state);
-    await output.result({ ...checkpoint, state }, () => {
-      const header = formatHeader(checkpoint, checkpoint.id === info.id ? status : undefined, output.colors);
-      return [...header, "", ...formatJson(state)];
-    });
+    if (output.format !== "text") return output.result({ ...checkpoint, state }, () => []);
+    const header = formatHeader(checkpoint, checkpoint.id === info.id ? status : undefined, output.colors);
+    for (const line of [...header, ""]) await output.line(line);
+    await printValue(cli, state, full, name);
   },
 });
+
+/** Prints a state or a part of it. On a terminal, a large one is printed as an outline. */
+async function printValue({ output }: Cli, value: Json, isFull: boolean, name: string): Promise<void> {
+  if (output.format !== "text") return output.result(value, () => []);
+  const { lines, omitted } = formatValue(value, isFull || output.columns === Number.POSITIVE_INFINITY);
+  for (const line of lines) await output.line(line);
+  if (omitted === 0) return;
+  const part = name.includes(":/") ? `${name}/…` : `${name}:/…`;
+  output.note(
+    `This is an outline of ${formatBytes(omitted)}. To print everything, add --full. To print a part: savepoint show ${part}`,
+  );
+}
 
 /** Loads a checkpoint. For the head of a branch, falls back to the newest intact one. */
 async function load(

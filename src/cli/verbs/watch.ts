@@ -3,6 +3,7 @@ import type { Savepoint, WatchEvent, WatchOptions } from "../../index.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
+import { formatClock } from "../format.js";
 import { describeEffect } from "../run-output.js";
 import { joinParts, type Text } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -44,7 +45,8 @@ async function printEvents(cli: Cli, events: AsyncIterable<SessionEvent>, withSe
   const { output } = cli;
   for await (const event of events) {
     const session = withSession ? output.colors.bold(event.session) : "";
-    if (output.format === "text") await output.line(joinParts([session, formatEvent(cli, event)]));
+    const time = output.colors.dim(formatClock(event.type === "checkpoint" ? event.checkpoint.createdAt : Date.now()));
+    if (output.format === "text") await output.line(joinParts([time, session, formatEvent(cli, event)]));
     else await output.json(event);
     if (output.closed) return;
   }
@@ -58,6 +60,8 @@ function formatEvent({ output: { colors } }: Cli, event: SessionEvent): Text {
       const effect = describeEffect(event);
       return event.phase === "start" ? colors.dim(`${effect} started`) : `${effect} recorded`;
     }
+    case "step":
+      return `step ${event.step} completed`;
     case "status": {
       const reason = event.question?.text ?? event.reason;
       return joinParts([colorStatus(event.status, colors), reason ?? ""]);

@@ -4,10 +4,11 @@ import { type CheckpointInfo, decodeJournal, decodeRun, journalKey, runKey } fro
 import type { RunEventBody } from "../../events/index.js";
 import { readBranchStatuses } from "../status/index.js";
 import { sessionDeleted, type SessionReader } from "../../sessions/index.js";
-import { readEntries } from "../journal/index.js";
+import { type EffectStart, type JournalOperation, readEntries } from "../journal/index.js";
+import { isSavepointError } from "../../errors.js";
 
 /** A stored change of a session. */
-export type WatchEvent = Extract<RunEventBody, { readonly type: "status" | "checkpoint" | "effect" }>;
+export type WatchEvent = Extract<RunEventBody, { readonly type: "status" | "checkpoint" | "effect" | "step" }>;
 
 /** Options of `session.watch()`. */
 export interface WatchOptions {
@@ -37,7 +38,8 @@ export async function* watchSession(
   const { branch = "main", keepOpen = false, signal } = options;
   let lastSeq = -1;
   let lastStatus: string | undefined;
-  let journalPosition = { boundary: -1, count: 0 };
+  let lastStep: number | undefined;
+  let journalPosition = NO_JOURNAL;
   for (let idle = 0; !signal?.aborted; idle++) {
     checkOpen();
     const heads = await reader.heads(branch);
@@ -46,6 +48,20 @@ export async function* watchSession(
     const head = branchRecord?.record.head;
     if (number === undefined && lastStatus !== undefined) return;
     if (number !== undefined && head) {
+      // Effects come before the checkpoint and the step that they are part of.
+      const effects = await effectsSince(reader, branch, number, journalPosition);
+      journalPosition = effects.position;
+      for (const event of effects.events) {
+        yield event;
+        idle = 0;
+      }
+      const isMidStep = head.run?.midStep ?? false;
+      const step = isMidStep ? head.step - 1 : head.step;
+      if (head.run && lastStep !== undefined && step > lastStep) {
+        yield { type: "step", step };
+        idle = 0;
+      }
+      lastStep = step;
       // The first event is the current head; earlier checkpoints are not reported.
       if (lastSeq < 0) lastSeq = head.seq - 1;
       for (const info of await checkpointsSince(reader, branch, number, agent, lastSeq, head.seq)) {
@@ -53,12 +69,6 @@ export async function* watchSession(
         idle = 0;
       }
       lastSeq = Math.max(lastSeq, head.seq);
-      const effects = await effectsSince(reader, branch, number, journalPosition);
-      journalPosition = effects.position;
-      for (const event of effects.events) {
-        yield event;
-        idle = 0;
-      }
       const [current] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
       if (current) {
         const { status, reason, run } = current;
@@ -92,11 +102,14 @@ async function checkpointsSince(
   return Promise.all(intact.map((row) => reader.loadInfo(number, row, agent)));
 }
 
-/** The step that a journal belongs to, and the number of its items. */
+/** What was read of a journal: the items of the current step, from `first` up to `end`. */
 interface JournalPosition {
-  readonly boundary: number;
-  readonly count: number;
+  readonly tape: number;
+  readonly first: number;
+  readonly end: number;
 }
+
+const NO_JOURNAL: JournalPosition = { tape: -1, first: 0, end: 0 };
 
 async function effectsSince(
   reader: SessionReader,
@@ -106,21 +119,36 @@ async function effectsSince(
 ): Promise<{ events: WatchEvent[]; position: JournalPosition }> {
   const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
   if (!record || !("value" in record)) return { events: [], position: last };
-  const { tape, first, count, boundary, number: ofSession } = decodeJournal(record.value);
-  const from = boundary === last.boundary ? last.count : 0;
-  const position = { boundary, count };
-  if (ofSession !== number || count <= from) return { events: [], position };
-  // Earlier entries are read again, because later ones contain only the number of their effect.
-  const { entries } = await readEntries(reader, number, { tape, start: first, count });
-  const { entries: earlier } = await readEntries(reader, number, { tape, start: first, count: from });
-  const calls = new Map(entries.flatMap((entry) => ("started" in entry ? [[entry.index, entry.started]] : [])));
-  const events = entries.slice(earlier.length).flatMap((entry): WatchEvent[] => {
+  const { tape, first, count, number: ofSession } = decodeJournal(record.value);
+  const position = { tape, first, end: first + count };
+  if (ofSession !== number) return { events: [], position };
+  // Steps that ended since the last poll have their entries before those of the current step, on the same tape. They are read from
+  // the start of a step, because an entry for the end of an effect contains only its number.
+  const isContinued = last.tape === tape && last.first <= first && last.end <= position.end;
+  if (isContinued && last.end === position.end) return { events: [], position };
+  const read = async (start: number, end: number): Promise<readonly JournalOperation[]> =>
+    (await readEntries(reader, number, { tape, start, count: end - start })).entries;
+  try {
+    const from = isContinued ? last.first : first;
+    const known = isContinued ? (await read(from, last.end)).length : 0;
+    return { events: toEvents(await read(from, position.end), known), position };
+  } catch (error) {
+    // The entries of past steps may have been freed.
+    if (!isContinued || last.first === first || !isSavepointError(error, "DAMAGED")) throw error;
+    return { events: toEvents(await read(first, position.end), 0), position };
+  }
+}
+
+/** The events of entries, without those of the first `known` ones. */
+function toEvents(entries: readonly JournalOperation[], known: number): WatchEvent[] {
+  const calls = new Map<number, EffectStart>();
+  return entries.flatMap((entry, at): WatchEvent[] => {
+    if ("started" in entry && entry.started) calls.set(entry.index, entry.started);
     const call = calls.get(entry.index);
-    if (!call || (entry.op !== "start" && entry.op !== "end")) return [];
+    if (at < known || !call || (entry.op !== "start" && entry.op !== "end")) return [];
     const { kind, name, callId } = call;
     return [{ type: "effect", kind, name, callId, phase: entry.op }];
   });
-  return { events, position };
 }
 
 /** Resolves when a waiting run may be resumable. Throws `SESSION_DELETED` if its session was deleted. */

@@ -38,7 +38,10 @@ export async function applyCrashPolicy(
   const crashes = owners.filter((record) => record && hasCrashed(readOwner(record), now)).length;
   if (crashes < maxCrashes) return { crashes, quarantined: undefined };
   const reason = `${crashes} processes in a row have crashed in the step that started at checkpoint #${journal?.boundary ?? 0}`;
-  const released = await releaseBranch(reader, branch, { self: () => self, change: { status: "failed", reason } });
+  const released = await releaseBranch(reader, branch, {
+    self: () => self,
+    change: { status: "failed", reason, quarantined: true },
+  });
   return { crashes, quarantined: released && released.cancelled === undefined ? reason : undefined };
 }
 
