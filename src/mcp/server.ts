@@ -1,11 +1,11 @@
 /** Creates an MCP server for a store. */
-import { createRequire } from "node:module";
 import type { Readable, Writable } from "node:stream";
 import { McpServer } from "@modelcontextprotocol/server";
 import type { Savepoint } from "../index.js";
 import { registerResources } from "./resources/register.js";
 import { AgentScope } from "./scope.js";
 import { registerTools, type TrackWork } from "./tools/register.js";
+import { version } from "./version.js";
 
 export interface McpOptions {
   /**
@@ -34,8 +34,6 @@ export interface McpStreams {
   readonly stderr: Writable;
 }
 
-const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
-
 const INSTRUCTIONS =
   "Savepoint stores the work of agents so that a crash loses nothing. Call session_resume before you continue earlier work, and session_save after every step that must not be lost. Conversations and agents have their own tools. Errors start with a code and say what to do next.";
 
@@ -53,7 +51,10 @@ export function createMcpServer(sp: Savepoint, options: McpOptions = {}): McpSer
 /** Like {@link createMcpServer}, and passes every request in progress to `track`. */
 export function createTrackedServer(sp: Savepoint, options: McpOptions, track: TrackWork): McpServer {
   const scope = new AgentScope(sp, options.agent);
-  const server = new McpServer({ name: "savepoint", title: "Savepoint", version }, { instructions: INSTRUCTIONS });
+  const server = new McpServer(
+    { name: "savepoint", title: "Savepoint", version: version() },
+    { instructions: INSTRUCTIONS },
+  );
   registerTools(server, scope, options.write ?? false, track);
   registerResources(server, scope, track);
   return server;

@@ -2,7 +2,7 @@
  * Leases: which process may write which branches, and for how long. One owner record per process is renewed while it runs
  * anything. A process must not start an effect unless its lease has been unbroken since its last write to the branch.
  */
-export type { StoreAddress } from "./heartbeat-thread.js";
+export type { StoreAddress } from "./heartbeat.js";
 export { Leases } from "./leases.js";
 export { currentMoment, type Moment } from "./moment.js";
 export { parseAnnouncement, ProcessWatcher } from "./process-watcher.js";
