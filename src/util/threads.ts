@@ -12,7 +12,7 @@ export function startThread(name: string, program: string | URL, workerData: obj
 }
 
 /** The connection of a thread to the one that started it, and how it ends itself. */
-export function parentThread(): { readonly port: MessagePort; end(): void } {
+export function parentThread(): { readonly port: MessagePort; readonly end: () => void } {
   if (!parentPort) throw new Error("This program runs in a thread of Savepoint only.");
   const port = parentPort;
   // On Deno the port has no method to close it.

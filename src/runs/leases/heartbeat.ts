@@ -48,9 +48,9 @@ export interface HeartbeatPorts {
   /** Connects the thread with the main thread. */
   readonly port: Pick<MessagePort, "on" | "postMessage">;
   /** Opens the store. If that fails the first time, the error is not caught and ends the thread. */
-  openStore(url: string, options: StoreOptions): Promise<Store>;
+  readonly openStore: (url: string, options: StoreOptions) => Promise<Store>;
   /** Ends the thread. */
-  end(): void;
+  readonly end: () => void;
 }
 
 /** Renews the lease when messages tell it to. */
