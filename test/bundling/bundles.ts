@@ -12,7 +12,7 @@ import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { until } from "../support/until.mjs";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const program = fileURLToPath(new URL("./program.mjs", import.meta.url));
+export const program = fileURLToPath(new URL("./program.mjs", import.meta.url));
 /** The packages that are loaded at run time, and so must be installed beside a bundle. */
 const DRIVERS = ["pg", "@photostructure/sqlite"];
 /** Enough to pass the size at which the WAL is checkpointed many times. */

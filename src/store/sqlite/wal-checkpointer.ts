@@ -137,7 +137,7 @@ export class WalCheckpointer {
     await new Promise<void>((resolve) => {
       worker.once("exit", () => resolve());
       worker.ref();
-      worker.postMessage(undefined);
+      worker.postMessage("CLOSE");
     });
   }
 }
