@@ -209,7 +209,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("workers on %s", (ki
 describe("the thread that renews leases", () => {
   /** Runs the program of the thread with a store, and collects its messages. */
   function startHeartbeat(store: { now(): Promise<number>; commit(commit: Commit): Promise<void> }): {
-    send(command: HeartbeatCommand): void;
+    send: (command: HeartbeatCommand) => void;
     told: HeartbeatMessage[];
     ended: Promise<void>;
   } {
