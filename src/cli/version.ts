@@ -1,4 +1,4 @@
-/** The version of the package. */
+/** The version of the package. The build replaces this module by one that contains it. */
 import { readFileSync } from "node:fs";
 
 export function version(): string {

@@ -1,5 +1,4 @@
 /** Creates an MCP server for a store. */
-import { createRequire } from "node:module";
 import type { Readable, Writable } from "node:stream";
 import { McpServer } from "@modelcontextprotocol/server";
 import type { Savepoint } from "../index.js";
@@ -9,6 +8,7 @@ import { registerResources } from "./resources/register.js";
 import { AgentScope } from "./scope.js";
 import { selectTools } from "./tools/catalog.js";
 import { registerTools, type TrackWork } from "./tools/register.js";
+import { version } from "./version.js";
 
 export interface McpOptions {
   /**
@@ -51,8 +51,6 @@ export interface McpStreams {
   readonly stderr: Writable;
 }
 
-const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
-
 /** What a model should know before it calls a tool, if the tools are offered that it is about. */
 const INSTRUCTIONS: readonly (readonly [tool: string, text: string])[] = [
   ["", "Savepoint stores the work of agents so that a crash loses nothing."],
@@ -82,7 +80,7 @@ export function createTrackedServer(sp: Savepoint, options: McpOptions, track: T
     tools.some(({ name, writes }) => name === wanted && (write || !writes));
   const instructions = INSTRUCTIONS.filter(([tool]) => tool === "" || isOffered(tool)).map(([, text]) => text);
   const server = new McpServer(
-    { name: "savepoint", title: "Savepoint", version },
+    { name: "savepoint", title: "Savepoint", version: version() },
     { instructions: instructions.join(" ") },
   );
   registerTools(server, scope, tools, write, track);

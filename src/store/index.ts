@@ -6,7 +6,7 @@ export { DOCUMENTS_PER_SOURCE, prefixRange } from "./contract/index.js";
 export type * from "./contract/index.js";
 export { findStore } from "./find.js";
 export { openMemoryStore } from "./memory/index.js";
-export { openStore, type OpenTarget, openTarget, type StoreOptions } from "./open.js";
+export { DRIVER_PACKAGES, openStore, type OpenTarget, openTarget, type StoreOptions } from "./open.js";
 export type {
   PostgresClient,
   PostgresOptions,

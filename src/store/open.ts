@@ -9,6 +9,9 @@ import { readOnlyView } from "./shared/index.js";
 /** The options of all stores. Each store ignores those of the others. */
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
 
+/** The packages that stores load, if they are opened and the runtime has no driver of its own. */
+export const DRIVER_PACKAGES: readonly string[] = ["@photostructure/sqlite", "pg"];
+
 const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user@host/database", "sqlite::memory:" or "memory:"`;
 
 /** What can be opened: a URL, a store, or a SQLite handle or `pg` pool of the caller, which the caller closes. */

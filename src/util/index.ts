@@ -17,6 +17,7 @@ export {
 export { LruMap } from "./lru-map.js";
 export { addToList, getOrAdd, pickByKey } from "./maps.js";
 export { Mutex } from "./mutex.js";
+export { loadPackage, locatePackages, type PackagePaths, setPackagePaths } from "./packages.js";
 export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
@@ -35,6 +36,7 @@ export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
+export { parentThread, startThread } from "./threads.js";
 export {
   either,
   isAnything,

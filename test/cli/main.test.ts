@@ -95,7 +95,7 @@ describe("the process of a command", () => {
       const { result } = JSON.parse(readFileSync(place.path("coverage", report), "utf8")) as {
         result: { url: string }[];
       };
-      const names = result.map(({ url }) => url).filter((url) => url.includes("/dist/bin/"));
+      const names = result.map(({ url }) => url).filter((url) => url.includes("/dist/"));
       expect(names.map((url) => url.replace(/.*\/|-[\w-]{8}\.js$|\.js$/g, "")).sort()).toEqual(["light", "savepoint"]);
     } finally {
       await place.end();

@@ -14,7 +14,7 @@ import { existsSync, writeSync } from "node:fs";
 import { withTestHooks } from "../support/test-hooks.mjs";
 
 const { openFileStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
-const { isSavepointError } = await import(new URL("../../dist/errors.js", import.meta.url).href);
+const { isSavepointError } = await import(new URL("../../dist/index.js", import.meta.url).href);
 
 const [folder, what, first = "", second = "", third = "{}"] = process.argv.slice(2);
 

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 
 const { openSqliteStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
-const { isSavepointError } = await import(new URL("../../dist/errors.js", import.meta.url).href);
+const { isSavepointError } = await import(new URL("../../dist/index.js", import.meta.url).href);
 
 const [file, name, times] = process.argv.slice(2);
 process.stdout.write("ready\n");

@@ -9,7 +9,7 @@ import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { until } from "../support/until.mjs";
 
-const driver = new URL("../../dist/store/sqlite/driver.js", import.meta.url).href;
+const driver = new URL("../../dist/internals.js", import.meta.url).href;
 
 describe("a commit on a SQLite file", () => {
   it("a commit is not acknowledged before the disk has answered, and the event loop is not blocked meanwhile", async () => {

@@ -1,6 +1,7 @@
 /** What must not block a worker: sessions that cannot be started, damage, and orphans of other agents. */
 import { join } from "node:path";
-import { Worker as Thread } from "node:worker_threads";
+import { setTimeout as sleep } from "node:timers/promises";
+import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import {
@@ -12,9 +13,11 @@ import {
   queueEntryKey,
   workKey,
 } from "../../src/records/index.js";
+import { type HeartbeatCommand, type HeartbeatMessage, runHeartbeat } from "../../src/runs/leases/heartbeat.js";
 import type { Moment } from "../../src/runs/leases/moment.js";
 import { openStore } from "../../src/store.js";
 import type { Commit, Store } from "../../src/store/contract/contract.js";
+import { thisProcess } from "../../src/util/index.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { until } from "../support/until.mjs";
@@ -204,41 +207,50 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("workers on %s", (ki
 });
 
 describe("the thread that renews leases", () => {
-  /** Starts the thread with the store that a module exports, and collects its messages. */
-  function startThread(module: string): { thread: Thread; told: unknown[] } {
-    const program = new URL("../../dist/runs/leases/heartbeat.mjs", import.meta.url);
-    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
-    const thread = new Thread(program, { workerData, execArgv: [] });
-    const told: unknown[] = [];
-    thread.on("message", (message) => told.push(message));
-    thread.postMessage("start");
-    return { thread, told };
+  /** Runs the program of the thread with a store, and collects its messages. */
+  function startHeartbeat(store: { now(): Promise<number>; commit(commit: Commit): Promise<void> }): {
+    send: (command: HeartbeatCommand) => void;
+    told: HeartbeatMessage[];
+    ended: Promise<void>;
+  } {
+    const { port1, port2 } = new MessageChannel();
+    const told: HeartbeatMessage[] = [];
+    port1.on("message", (message: HeartbeatMessage) => told.push(message));
+    const ended = new Promise<void>((end) => {
+      const openStore = async (): Promise<Store> => ({ close: async () => {}, ...store }) as unknown as Store;
+      runHeartbeat(
+        { url: "", options: {}, key: "h", lease: 100, every: 10, process: thisProcess() },
+        { port: port2, openStore, end },
+      );
+    });
+    port1.postMessage("start");
+    return { send: (command) => port1.postMessage(command), told, ended: ended.finally(() => port1.close()) };
   }
 
   it("writes expiry times as integers, which every store can compare", async () => {
-    const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
-      now: async () => 5, close: async () => {},
-      commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
-    const { thread, told } = startThread(module);
-    await until(async () => told.length >= 4, "the messages of the thread");
-    thread.postMessage("close");
-    await new Promise((resolve) => thread.once("exit", resolve));
-    const times = told.filter((message) => typeof message === "number");
+    const times: unknown[] = [];
+    const commit = async ({ puts = [] }: Commit): Promise<void> => {
+      for (const { value } of puts) times.push((JSON.parse(value) as { until: unknown }).until);
+    };
+    const { send, told, ended } = startHeartbeat({ now: async () => 5, commit });
+    await until(async () => told.length >= 3, "the messages of the thread");
+    send("close");
+    await ended;
     expect(times.length).toBeGreaterThan(0);
     expect(times.every(Number.isInteger)).toBe(true);
   });
 
   it("continues to renew the lease when the store was away for a while", async () => {
-    const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
-      now: async () => 0, close: async () => {},
-      commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
-    const { thread, told } = startThread(module);
+    let commits = 0;
+    const commit = async (): Promise<void> => {
+      if (commits++ < 2) throw new Error("away");
+    };
+    const { send, told, ended } = startHeartbeat({ now: async () => 0, commit });
     await until(async () => told.length >= 3, "the messages of the thread");
     expect(told.slice(0, 3)).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
     await until(async () => told.length > 3, "the lease to be renewed");
-    const ended = new Promise((resolve) => thread.once("exit", resolve));
-    thread.postMessage("close");
-    expect(await ended).toBe(0);
+    send("close");
+    await ended;
     // From then on it reports each renewal of the lease.
     for (const { began, durable } of told.slice(3) as { began: Moment; durable: Moment }[]) {
       expect(durable.ticks).toBeGreaterThanOrEqual(began.ticks);
@@ -247,13 +259,11 @@ describe("the thread that renews leases", () => {
 
   it("ends when it is closed, although each renewal takes longer than the interval between two", async () => {
     // Deliberately a time: four times the interval.
-    const module = `data:text/javascript,export const openStore = async () => ({
-      now: async () => 0, close: async () => {}, commit: () => new Promise((done) => setTimeout(done, 40)) });`;
-    const { thread, told } = startThread(module);
+    const commit = (): Promise<void> => sleep(40);
+    const { send, told, ended } = startHeartbeat({ now: async () => 0, commit });
     await until(async () => told.length >= 3, "the messages of the thread");
-    const ended = new Promise((resolve) => thread.once("exit", resolve));
-    thread.postMessage("close");
-    expect(await ended).toBe(0);
+    send("close");
+    await ended;
   });
 });
 

@@ -1,42 +1,9 @@
-/** Starts and controls the thread that renews the lease of this process. The program of the thread is `heartbeat.mjs`. */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
-import type { StoreOptions } from "../../store/index.js";
-import type { thisProcess } from "../../util/index.js";
+/** Starts and controls the thread that renews the lease of this process. The program of the thread is `heartbeat-main.ts`. */
+import type { Worker } from "node:worker_threads";
+import { DRIVER_PACKAGES } from "../../store/index.js";
+import { locatePackages, startThread } from "../../util/index.js";
+import type { HeartbeatCommand, HeartbeatData, HeartbeatMessage, HeartbeatOptions } from "./heartbeat.js";
 import type { Moment } from "./moment.js";
-
-/** The URL and the options with which another thread can open the same store. */
-export interface StoreAddress {
-  readonly url: string;
-  readonly options: StoreOptions;
-}
-
-/** The parameters of the thread. */
-export interface HeartbeatOptions extends StoreAddress {
-  /** The key of the owner record. */
-  readonly key: string;
-  /** The length of a lease, in milliseconds. */
-  readonly lease: number;
-  /** The interval of renewals, in milliseconds. */
-  readonly every: number;
-  readonly process: ReturnType<typeof thisProcess>;
-}
-
-/** The data that the thread is started with. */
-export interface HeartbeatData extends HeartbeatOptions {
-  /** The URL of the module that opens stores. */
-  readonly module: string;
-}
-
-/**
- * A message of the thread: it has started; it has renewed the lease, with the moments at which that began and was durable;
- * or a renewal has failed, and it continues to try.
- */
-export type HeartbeatMessage =
-  | "ready"
-  | { readonly began: Moment; readonly durable: Moment }
-  | { readonly error: unknown };
 
 export interface HeartbeatListener {
   /** The thread has started: it renews the lease from now on. */
@@ -45,52 +12,57 @@ export interface HeartbeatListener {
   onRenewal(began: Moment, durable: Moment): void;
   /** A renewal has failed. The thread continues to try. */
   onFailure(error: unknown): void;
-  /** The thread has ended with an error, for example because it could not open the store. */
+  /** The thread has ended although it was not closed, for example because it could not open the store. */
   onExit(error: unknown): void;
 }
 
 export class HeartbeatThread {
   readonly #worker: Worker;
-  #isClosed = false;
+  readonly #listener: HeartbeatListener;
+  #hasEnded = false;
 
-  /** Starts the thread; `undefined` if its program does not exist, because the package was bundled into one file. */
-  static create(options: HeartbeatOptions, listener: HeartbeatListener): HeartbeatThread | undefined {
-    const module = new URL("../../store/open.js", import.meta.url);
-    const program = new URL("./heartbeat.mjs", import.meta.url);
-    if (!existsSync(fileURLToPath(module)) || !existsSync(fileURLToPath(program))) return undefined;
-    const workerData: HeartbeatData = { ...options, module: module.href };
-    return new HeartbeatThread(new Worker(program, { workerData, execArgv: [] }), listener);
-  }
-
-  private constructor(worker: Worker, listener: HeartbeatListener) {
+  /** Starts the thread. Throws if threads cannot be started here. @param program the script of the thread */
+  constructor(program: string, options: HeartbeatOptions, listener: HeartbeatListener) {
+    const data: HeartbeatData = { ...options, packages: locatePackages(DRIVER_PACKAGES) };
+    const worker = startThread("savepoint heartbeat", program, data);
     this.#worker = worker;
-    worker.unref();
+    this.#listener = listener;
     worker.on("message", (message: HeartbeatMessage) => {
       if (message === "ready") listener.onReady();
       else if ("error" in message) listener.onFailure(message.error);
       else listener.onRenewal(message.began, message.durable);
     });
-    worker.on("error", (error) => {
-      if (!this.#isClosed) listener.onExit(error);
-    });
+    worker.on("error", (error) => this.#noteEnd(error));
+    worker.on("exit", (code) => this.#noteEnd(new Error(`The thread has ended with code ${code}.`)));
   }
 
   /** Renews the lease regularly from now on. */
   start(): void {
-    this.#worker.postMessage("start");
+    this.#send("start");
   }
 
   stop(): void {
-    this.#worker.postMessage("stop");
+    this.#send("stop");
   }
 
   /** Ends the thread. It is not terminated, because SQLite must not be torn down while it is being opened. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#worker.ref();
     await new Promise<void>((resolve) => {
       this.#worker.once("exit", () => resolve());
-      this.#worker.postMessage("close");
+      this.#send("close");
     });
+  }
+
+  #send(command: HeartbeatCommand): void {
+    this.#worker.postMessage(command);
+  }
+
+  #noteEnd(error: unknown): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#listener.onExit(error);
   }
 }

@@ -5,7 +5,7 @@
  * This room is about the lease of this process. Whether the lease of another process has ended, so that its branch may be
  * taken over, is decided in runs/claims/claimable.ts.
  */
-export type { StoreAddress } from "./heartbeat-thread.js";
+export type { StoreAddress } from "./heartbeat.js";
 export { Leases } from "./leases.js";
 export { currentMoment, type Moment } from "./moment.js";
 export { parseAnnouncement, ProcessWatcher } from "./process-watcher.js";

@@ -3,8 +3,8 @@
  * that record. While anything runs, the lease is renewed three times per lease length by a thread of its own, so that a step
  * that computes for minutes does not lose it.
  *
- * If no thread can open the store (it is in memory or on a handle that the caller opened, or the package was bundled into
- * one file), the event loop renews the lease.
+ * If no thread can open the store (it is in memory, or a handle of the caller), the event loop renews the lease. It also does
+ * if the thread cannot be started or has ended, which is reported: then a step that blocks the event loop can lose the lease.
  */
 import { randomBytes } from "node:crypto";
 import type { Context } from "../../context.js";
@@ -12,7 +12,8 @@ import { CLEAN_SHUTDOWN, encodeOwner, ownedBy, ownerKey, type OwnerRecord } from
 import { addLocalOwner, type OwnerRuns, removeLocalOwner } from "../status/index.js";
 import { MAX_TIMER, thisProcess } from "../../util/index.js";
 import type { Put } from "../../store/index.js";
-import { HeartbeatThread, type StoreAddress } from "./heartbeat-thread.js";
+import type { StoreAddress } from "./heartbeat.js";
+import { type HeartbeatListener, HeartbeatThread } from "./heartbeat-thread.js";
 import { LeaseWindow } from "./lease-window.js";
 import { currentMoment, type Moment, toLocalMoment } from "./moment.js";
 import { formatAnnouncement } from "./process-watcher.js";
@@ -26,7 +27,8 @@ export class Leases {
   readonly #lease: number;
   readonly #every: number;
   readonly #runs: OwnerRuns;
-  readonly #address: StoreAddress | undefined;
+  /** How another thread can open the store; `undefined` if none can, or none can be started. */
+  #address: StoreAddress | undefined;
   readonly #window: LeaseWindow;
   #held = 0;
   #isAnnounced = false;
@@ -36,6 +38,10 @@ export class Leases {
   #value: string | undefined;
   #renewing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** Resolves when the script of the thread is loaded, or could not be. */
+  #loading: Promise<void> | undefined;
+  /** The script of the thread. */
+  #program: string | undefined;
   #thread: HeartbeatThread | undefined;
   #isThreadReady = false;
 
@@ -60,6 +66,8 @@ export class Leases {
   async prepareClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes: readonly string[] }> {
     // Until the first claim has succeeded, each claim notifies the workers on this host of the process to watch.
     const wakes = this.#isAnnounced ? [] : [formatAnnouncement(this.owner)];
+    // The thread is started when the branch is claimed, because the step may block the event loop at once.
+    await (this.#loading ??= this.#loadProgram());
     if (this.#startedAt) {
       await this.renew();
       return { puts: [], wakes };
@@ -145,8 +153,17 @@ export class Leases {
     this.#window.renew(began, currentMoment(this.#context));
   }
 
+  async #loadProgram(): Promise<void> {
+    if (!this.#address) return;
+    try {
+      this.#program = (await import("./heartbeat-program.js")).HEARTBEAT_PROGRAM;
+    } catch (error) {
+      this.#reportWithoutThread(error);
+    }
+  }
+
   #startRenewing(): void {
-    if (!this.#thread && this.#address) this.#thread = this.#createThread(this.#address);
+    this.#thread ??= this.#createThread();
     this.#thread?.start();
     // The event loop renews the lease until the thread has started, and if there is none.
     if (!this.#isThreadReady) this.#startTimer();
@@ -169,10 +186,12 @@ export class Leases {
     this.#timer = undefined;
   }
 
-  #createThread(address: StoreAddress): HeartbeatThread | undefined {
+  #createThread(): HeartbeatThread | undefined {
     this.#isThreadReady = false;
-    const options = { ...address, key: this.#key, lease: this.#lease, every: this.#every, process: thisProcess() };
-    return HeartbeatThread.create(options, {
+    if (!this.#address || this.#program === undefined) return undefined;
+    const { url, options } = this.#address;
+    const data = { url, options, key: this.#key, lease: this.#lease, every: this.#every, process: thisProcess() };
+    const listener: HeartbeatListener = {
       onReady: () => {
         this.#isThreadReady = true;
         this.#stopTimer();
@@ -185,10 +204,23 @@ export class Leases {
       onExit: (error) => {
         this.#thread = undefined;
         this.#isThreadReady = false;
-        this.#report(error);
+        this.#reportWithoutThread(error);
         this.#startTimer();
       },
-    });
+    };
+    try {
+      return new HeartbeatThread(this.#program, data, listener);
+    } catch (error) {
+      // The runtime does not allow it, and will not the next time either.
+      this.#address = undefined;
+      this.#reportWithoutThread(error);
+      return undefined;
+    }
+  }
+
+  #reportWithoutThread(error: unknown): void {
+    const message = `no thread can renew the lease, so the event loop does; other processes take over the runs of this process if a step blocks it for longer than ${this.#lease} ms`;
+    this.#context.events.emit("backgroundFailure", { message, error });
   }
 
   #report(error: unknown): void {

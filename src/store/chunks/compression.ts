@@ -2,10 +2,9 @@
  * Compression of chunks and blobs: zstd where Node has it, deflate elsewhere. Both can be read everywhere, so an older Node
  * opens a store that a newer one wrote.
  */
-import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import zlib from "node:zlib";
-import type { decompress as decompressInJavaScript } from "fzstd";
+import { decompress as decompressInJavaScript } from "fzstd";
 import { hashBytes } from "../../state/index.js";
 import type { Commit, Unreadable } from "../contract/index.js";
 import { maxDecompressedSize } from "../shared/index.js";
@@ -76,14 +75,13 @@ async function withDeflate(body: Uint8Array): Promise<CompressedBody> {
   return { codec: DEFLATE, body: await promisify(zlib.deflateRaw)(body, { level: LEVEL }) };
 }
 
-/** Uses Node's zstd, or one written in JavaScript, which is loaded only when it is needed. */
+/** Uses Node's zstd, or one written in JavaScript. */
 function zstdDecompress(body: Uint8Array, limit: number): Uint8Array {
   const size = statedSize(Buffer.from(body.buffer, body.byteOffset, body.length));
   if (size === undefined) throw new Error("it does not state its size");
   if (size > limit) throw new Error(`it states ${size} bytes, and at most ${limit} are expected`);
   if (native) return native.zstdDecompressSync(body, { maxOutputLength: Math.max(1, size) });
-  const fzstd = createRequire(import.meta.url)("fzstd") as { decompress: typeof decompressInJavaScript };
-  return fzstd.decompress(body, new Uint8Array(size));
+  return decompressInJavaScript(body, new Uint8Array(size));
 }
 
 const ZSTD_MAGIC = 0xfd2fb528;

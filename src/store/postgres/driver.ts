@@ -1,5 +1,6 @@
 /** The driver: the package `pg`, loaded when a store is first opened, with structural types of the parts that are used. */
 import { SavepointError } from "../../errors.js";
+import { loadPackage } from "../../util/index.js";
 
 /** A parameter of a statement. */
 export type PostgresValue = string | number | null | Uint8Array;
@@ -60,8 +61,8 @@ export async function openPool(url: string, connections: number): Promise<Postgr
 
 async function loadDriver(): Promise<Driver> {
   try {
-    const module = (await import(PACKAGE)) as { default: Driver };
-    return module.default;
+    const module = (await loadPackage(PACKAGE)) as Driver | { readonly default: Driver };
+    return "default" in module ? module.default : module;
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",

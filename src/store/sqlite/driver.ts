@@ -4,6 +4,7 @@
  * SQLite before 3.51.3 can corrupt a database when a WAL is reset while another process reads, so an older one is not used.
  */
 import { SavepointError } from "../../errors.js";
+import { loadPackage } from "../../util/index.js";
 
 /** The parts of a database handle that Savepoint uses: of `DatabaseSync` in `node:sqlite`, or of `Database` in better-sqlite3. */
 export interface SqliteDatabase {
@@ -68,7 +69,10 @@ async function findDriver(): Promise<Driver> {
   const builtIn = builtInDriver();
   if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: BUILT_IN, finalizes: true };
   try {
-    const module = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass; StatementSync: { prototype: object } };
+    const module = (await loadPackage(PACKAGE)) as {
+      DatabaseSync: DatabaseClass;
+      StatementSync: { prototype: object };
+    };
     // Since version 2, which also has a close method for statements.
     const finalizes = "close" in module.StatementSync.prototype;
     return { Database: module.DatabaseSync, module: PACKAGE, finalizes };

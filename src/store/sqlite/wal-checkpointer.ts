@@ -6,9 +6,11 @@
  * restart from its beginning. Past a bound, the writers of this process are therefore held while the rest is copied. A
  * reader with an old snapshot prevents even that checkpoint; then the next attempt waits until the WAL has grown again.
  */
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
+import { locatePackages, startThread } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
 import { readWalPages, setAutoCheckpoint, truncateWal } from "./pages.js";
+import { WAL_PROGRAM } from "./wal-program.js";
 
 /** Pages in the WAL that are worth a checkpoint. */
 const PAGES = 1000;
@@ -109,9 +111,8 @@ export class WalCheckpointer {
   }
 
   #startThread(): Worker {
-    const workerData = { path: this.#path, driver: this.#driver };
-    const worker = new Worker(new URL("./wal-worker.mjs", import.meta.url), { workerData, execArgv: [] });
-    worker.unref();
+    const driver = locatePackages([this.#driver])[this.#driver] ?? this.#driver;
+    const worker = startThread("savepoint WAL", WAL_PROGRAM, { path: this.#path, driver });
     worker.on("message", (answer: Answer) => this.#onAnswer(answer));
     worker.on("error", (error) => this.#onAnswer({ error }));
     worker.on("exit", () => {
@@ -136,7 +137,7 @@ export class WalCheckpointer {
     await new Promise<void>((resolve) => {
       worker.once("exit", () => resolve());
       worker.ref();
-      worker.postMessage(undefined);
+      worker.postMessage("CLOSE");
     });
   }
 }

@@ -1,0 +1,42 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { esbuildModule, program, type Report, runBundle } from "./bundles.js";
+
+it("bundled into one file by esbuild, a thread renews the lease while a step blocks the event loop, and another one checkpoints the WAL", async () => {
+  const report = await runBundle(esbuildModule, (folder) => `sqlite:${join(folder, "store.db")}`);
+  expect(report).toMatchObject({ status: "completed", failures: [] });
+  expect(report.checkpoints).toBeGreaterThan(0);
+});
+
+it("a runtime that starts no threads is reported, and the event loop does their work", async () => {
+  const folder = await makeFolder();
+  onTestFinished(() => removeFolder(folder));
+  const withoutThreads = `import threads from "node:worker_threads";
+    import { syncBuiltinESMExports } from "node:module";
+    threads.Worker = class { constructor() { throw new Error("no threads here"); } };
+    syncBuiltinESMExports();`;
+  const enough = join(folder, "enough");
+  writeFileSync(enough, "");
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [
+      "--import",
+      `data:text/javascript,${encodeURIComponent(withoutThreads)}`,
+      program,
+      `sqlite:${join(folder, "store.db")}`,
+      enough,
+      "100",
+    ],
+    { encoding: "utf8" },
+  );
+  expect(stderr).toBe("");
+  const { status, failures, checkpoints } = JSON.parse(stdout.split("\n")[1] ?? "") as Report;
+  expect({ status, checkpoints }).toEqual({ status: "completed", checkpoints: 0 });
+  expect(failures).toEqual([
+    "no thread can renew the lease, so the event loop does; other processes take over the runs of this process if a step blocks it for longer than 1000 ms: Error: no threads here",
+    "the WAL cannot be checkpointed in the background, so some saves will wait for it: Error: no threads here",
+  ]);
+});
