@@ -4,9 +4,20 @@
  */
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 
-/** Starts a thread that does not keep the process running. Throws if the runtime does not allow it. @param program a script, or the URL of one */
-export function startThread(name: string, program: string | URL, workerData: object): Worker {
+/**
+ * Starts a thread that does not keep the process running. Throws if the runtime does not allow it.
+ *
+ * @param program a script, or the URL of one
+ * @param onMessage called with its messages. A listener that is added later would keep the process running
+ */
+export function startThread<Message>(
+  name: string,
+  program: string | URL,
+  workerData: object,
+  onMessage: (message: Message) => void,
+): Worker {
   const worker = new Worker(program, { name, eval: typeof program === "string", workerData, execArgv: [] });
+  worker.on("message", onMessage);
   worker.unref();
   return worker;
 }

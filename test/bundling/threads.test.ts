@@ -40,3 +40,18 @@ it("a runtime that starts no threads is reported, and the event loop does their 
     "the WAL cannot be checkpointed in the background, so some saves will wait for it: Error: no threads here",
   ]);
 });
+
+it("a program that does not close its Savepoint ends when its work is done", async () => {
+  const folder = await makeFolder();
+  onTestFinished(() => removeFolder(folder));
+  const library = new URL("../../dist/index.js", import.meta.url).href;
+  const source = `
+    import { defineAgent, Savepoint } from ${JSON.stringify(library)};
+    const agent = defineAgent({ name: "a", initial: () => ({}), step: async (run) => run.complete(await run.effect("x", () => 1)) });
+    const sp = await Savepoint.open(${JSON.stringify(`sqlite:${join(folder, "store.db")}`)});
+    console.log((await sp.run(agent, { session: "s", input: 1 })).status);`;
+  const program = join(folder, "program.mjs");
+  writeFileSync(program, source);
+  const { stdout, signal } = spawnSync(process.execPath, [program], { encoding: "utf8", timeout: 30_000 });
+  expect({ stdout, signal }).toEqual({ stdout: "completed\n", signal: null });
+});

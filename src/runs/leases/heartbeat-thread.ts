@@ -24,14 +24,13 @@ export class HeartbeatThread {
   /** Starts the thread. Throws if threads cannot be started here. @param program the script of the thread */
   constructor(program: string, options: HeartbeatOptions, listener: HeartbeatListener) {
     const data: HeartbeatData = { ...options, packages: locatePackages(DRIVER_PACKAGES) };
-    const worker = startThread("savepoint heartbeat", program, data);
-    this.#worker = worker;
-    this.#listener = listener;
-    worker.on("message", (message: HeartbeatMessage) => {
+    const worker = startThread("savepoint heartbeat", program, data, (message: HeartbeatMessage) => {
       if (message === "ready") listener.onReady();
       else if ("error" in message) listener.onFailure(message.error);
       else listener.onRenewal(message.began, message.durable);
     });
+    this.#worker = worker;
+    this.#listener = listener;
     worker.on("error", (error) => this.#noteEnd(error));
     worker.on("exit", (code) => this.#noteEnd(new Error(`The thread has ended with code ${code}.`)));
   }

@@ -112,8 +112,8 @@ export class WalCheckpointer {
 
   #startThread(): Worker {
     const driver = locatePackages([this.#driver])[this.#driver] ?? this.#driver;
-    const worker = startThread("savepoint WAL", WAL_PROGRAM, { path: this.#path, driver });
-    worker.on("message", (answer: Answer) => this.#onAnswer(answer));
+    const data = { path: this.#path, driver };
+    const worker = startThread("savepoint WAL", WAL_PROGRAM, data, (answer: Answer) => this.#onAnswer(answer));
     worker.on("error", (error) => this.#onAnswer({ error }));
     worker.on("exit", () => {
       this.#worker = undefined;
