@@ -120,6 +120,7 @@ export {
   type JournalRecord,
   type Question,
   runKey,
+  type RunError,
   type RunRecord,
   runsOf,
   turnKey,

@@ -31,7 +31,7 @@ export const worker = defineVerb<Options>({
       .option("--poll <time>", "how often to poll the queue for work without a notification")
       .option("--grace <time>", "how long running steps may take when the worker is stopped (default: 30s)")
       .option(
-        "--max-deaths <count>",
+        "--max-crashes <count>",
         "how many processes may crash in one step before the session is quarantined (default: 5)",
         parseCount,
       )
