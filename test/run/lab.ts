@@ -179,6 +179,11 @@ export class World {
   }
 }
 
+/** An error after which a step is tried again, although no effect has thrown it. */
+export function transient(message: string): Error {
+  return Object.assign(new Error(message), { transient: true });
+}
+
 export interface Notes {
   notes: unknown[];
 }
