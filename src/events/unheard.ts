@@ -1,11 +1,10 @@
 /** Prints events that have no listener, so that no failure is silent. */
-import type { SavepointEvents } from "./events.js";
 import type { RunErrorEvent, RunEvent } from "./run-events.js";
 
 const MAX_REASON = 300;
 
-/** Prints an event that nothing listens to, if it reports a failure. */
-export function printUnheard<Name extends keyof SavepointEvents>(name: Name, event: SavepointEvents[Name]): void {
+/** Prints an event that nothing listens to, if it reports a failure. @param name of one of the events of a Savepoint */
+export function printUnheard(name: string, event: unknown): void {
   if (name === "damage" || name === "backgroundFailure") console.warn(`savepoint: ${name}:`, event);
   else if (name === "runError") printRunError(event as RunErrorEvent);
   else if (name === "run") printRetry(event as RunEvent);

@@ -29,6 +29,10 @@ const typo = (): void => {
   missing.price.toFixed(2);
 };
 
+function throwValue(value: unknown): never {
+  throw value;
+}
+
 describe.each(KINDS)("an error of the step's own code, on $name", (kind) => {
   const lab = useLab(kind);
 
@@ -148,7 +152,7 @@ describe.each(KINDS)("an error of the step's own code, on $name", (kind) => {
 
   it.each([
     ["an invalid return value", () => 42, /^SavepointError: A step returned 42/],
-    ["a string", () => Promise.reject("no luck"), /^no luck$/],
+    ["a string", () => throwValue("no luck"), /^no luck$/],
     ["an error of several lines", () => Promise.reject(new Error("a\n  b\nc")), /^Error: a b c$/],
     [
       "an invalid call of run.tool()",
