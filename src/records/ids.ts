@@ -13,8 +13,9 @@ const FORBIDDEN = /[\p{Cc}\p{Cs}]/u;
  * @param what names the id in the error message, such as `session id`
  */
 export function checkId(id: string, what: string): string {
-  if ((id as string | null | undefined) == null) {
-    throw new SavepointError("INVALID_ARGUMENT", `The ${what} is missing: expected a string, got ${String(id)}.`);
+  const given: unknown = id;
+  if (given === undefined || given === null) {
+    throw new SavepointError("INVALID_ARGUMENT", `The ${what} is missing: expected a string, got ${String(given)}.`);
   }
   const problem = problemOf(id);
   if (problem === undefined) return id;
