@@ -1,4 +1,4 @@
-/** The services that all rooms above the store share. One context belongs to one open Savepoint. */
+/** The services that all modules above the store share. One context belongs to one open Savepoint. */
 import type { ClassRegistry } from "./state/index.js";
 import type { Store } from "./store/index.js";
 import type { Events } from "./events/index.js";

@@ -245,7 +245,7 @@ export class Savepoint implements AsyncDisposable {
 
   /**
    * Answers a question of a waiting session. Runs nothing: the session resumes with the answer when a process next runs or
-   * recovers it, or at once if a worker is running.
+   * recovers it, or immediately if a worker is running.
    *
    * @param options.question the id of the question; by default the first one
    */
@@ -402,7 +402,7 @@ export class Savepoint implements AsyncDisposable {
     return report;
   }
 
-  /** The size of the store in bytes, as it is stored. */
+  /** The stored size of the store, in bytes. */
   async bytes(): Promise<number> {
     return this.#services.open().store.bytes();
   }
@@ -414,7 +414,7 @@ export class Savepoint implements AsyncDisposable {
 
   /**
    * Waits for saves in progress and closes the store. Later calls fail with `CLOSED`. Runs of this process start no new effects
-   * and have a moment to record those in progress; other processes can resume them at once.
+   * and have a moment to record those in progress; other processes can resume them immediately.
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());

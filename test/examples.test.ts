@@ -1,11 +1,27 @@
 // Runs the examples and the demo against the built package.
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { describe, expect, it, type TestContext } from "vitest";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { DefaultChatTransport, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
+import { afterAll, describe, expect, it, type TestContext } from "vitest";
 import { type Line, prove } from "../examples/demo/proof.mjs";
+import { Savepoint } from "../src/index.js";
+import { until } from "./support/until.mjs";
 
 function createFolder({ onTestFinished }: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "savepoint-examples-"));
@@ -14,11 +30,11 @@ function createFolder({ onTestFinished }: TestContext): string {
 }
 
 /** Runs an example in this folder, which is also its folder for temporary files. */
-async function run(folder: string, example: string, args: readonly string[] = []) {
-  const path = fileURLToPath(new URL(`../examples/${example}`, import.meta.url));
+async function run(folder: string, example: string, args: readonly string[] = [], env: Record<string, string> = {}) {
+  const path = fileURLToPath(new URL(example, new URL("../examples/", import.meta.url)));
   const child = spawn(process.execPath, [path, ...args], {
     cwd: folder,
-    env: { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder },
+    env: { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -27,6 +43,75 @@ async function run(folder: string, example: string, args: readonly string[] = []
   child.stderr.on("data", (data) => (errors += data));
   const code = await new Promise((resolve, reject) => child.on("close", resolve).on("error", reject));
   return { code, errors, output, lines: output.trim().split("\n") };
+}
+
+/** A copy of the coding agent outside the package, as people make it. Removed after all tests. */
+const copy = mkdtempSync(join(tmpdir(), "savepoint-coding-agent-"));
+afterAll(() => rmSync(copy, { recursive: true, force: true }));
+let copied: Promise<string> | undefined;
+
+/** Copies the coding agent, and compiles it if this Node does not run TypeScript. Returns the file to start. */
+async function copyCodingAgent(): Promise<string> {
+  const root = fileURLToPath(new URL("..", import.meta.url));
+  const source = join(root, "examples/coding-agent");
+  const isPart = (name: string): boolean => /^(\w|-)+\.(ts|json)$/.test(name);
+  for (const name of readdirSync(source).filter(isPart)) cpSync(join(source, name), join(copy, name));
+  mkdirSync(join(copy, "node_modules", "@types"), { recursive: true });
+  symlinkSync(root, join(copy, "node_modules/savepoint"));
+  symlinkSync(join(root, "node_modules/@types/node"), join(copy, "node_modules/@types/node"));
+  if ("typescript" in process.features) return pathToFileURL(join(copy, "main.ts")).href;
+  const { code, output } = await run(copy, pathToFileURL(join(root, "node_modules/typescript/bin/tsc")).href);
+  expect(code, output).toBe(0);
+  return pathToFileURL(join(copy, "dist/main.js")).href;
+}
+
+/** Runs the coding agent in this folder, with the scripted model. */
+async function runCodingAgent(folder: string, args: readonly string[], env: Record<string, string> = {}) {
+  const main = await (copied ??= copyCodingAgent());
+  const quick = { MODEL_MS: "0", OPENAI_API_KEY: "", OPENAI_BASE_URL: "", WORKSPACE: "workspace" };
+  return run(folder, main, args, { ...quick, ...env });
+}
+
+/** Starts a server of `examples/server` in this folder, and waits until it listens. */
+async function startServer(folder: string, file: string, paymentMs: number, { onTestFinished }: TestContext) {
+  const path = fileURLToPath(new URL(`../examples/server/${file}`, import.meta.url));
+  const env = { ...process.env, PORT: "0", PAYMENT_MS: String(paymentMs), AI_GATEWAY_API_KEY: "" };
+  const child = spawn(process.execPath, [path], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "exit");
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  let output = "";
+  child.stdout.on("data", (data) => (output += data));
+  const [url] = await until(() => /http:\S+(?=\n)/.exec(output), `${file} to listen`);
+  return {
+    url,
+    /** The client that `useChat()` uses. */
+    client: new DefaultChatTransport({ api: `${url}/api/chat` }),
+    stop: async (signal: NodeJS.Signals) => {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+function userMessage(id: string, text: string): UIMessage {
+  return { id, role: "user", parts: [{ type: "text", text }] };
+}
+
+/** What `useChat()` sends for a message. */
+function sending(...messages: UIMessage[]) {
+  return { chatId: "ada", messages, trigger: "submit-message", messageId: undefined, abortSignal: undefined } as const;
+}
+
+/** The text of a streamed reply, when it has ended. */
+async function readReply(stream: ReadableStream<UIMessageChunk>): Promise<string> {
+  let text = "";
+  for await (const { parts } of readUIMessageStream({ stream })) {
+    text = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+  }
+  return text;
 }
 
 const count = (text: string, part: string): number => text.split(part).length - 1;
@@ -174,5 +259,133 @@ describe.concurrent("the examples", () => {
       "no session to resume",
     ]);
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("server: a reply that a Hono server streams, killed in a refund, is completed by a node:http server, with one refund", async (test) => {
+    const folder = createFolder(test);
+    const refunds = join(folder, "refunds.log");
+    const refund = userMessage("m1", "Refund order 88.");
+    const hello = userMessage("m2", "Hello?");
+
+    const hono = await startServer(folder, "hono.mjs", 600_000, test);
+    const reader = (await hono.client.sendMessages(sending(refund))).getReader();
+    await until(() => existsSync(refunds), "the refund");
+    // Another message while the reply is in progress is refused, and the same one follows the reply.
+    const second = await fetch(`${hono.url}/api/chat`, {
+      method: "POST",
+      body: JSON.stringify({ id: "ada", messages: [hello] }),
+    });
+    const follow = "/api/chat/ada/stream";
+    expect({ status: second.status, body: await second.json() }).toMatchObject({
+      status: 409,
+      body: { status: "running", messageId: "m1", follow },
+    });
+    const [again, followed] = await Promise.all([
+      hono.client.sendMessages(sending(refund)),
+      fetch(`${hono.url}${follow}`),
+    ]);
+    const { value: first } = await reader.read();
+    expect(await again.getReader().read()).toEqual({ done: false, value: first });
+    expect(followed.headers.get("content-type")).toBe("text/event-stream");
+
+    expect(await hono.stop("SIGKILL")).toEqual([null, "SIGKILL"]);
+
+    const node = await startServer(folder, "node.mjs", 0, test);
+    expect(await readReply(await node.client.sendMessages(sending(refund)))).toBe("Order 88 is refunded.");
+    expect(count(readFileSync(refunds, "utf8"), "refunded order 88")).toBe(1);
+    expect(await node.client.reconnectToStream({ chatId: "ada" })).toBe(null);
+    expect(await readReply(await node.client.sendMessages(sending(hello)))).toContain("Hello.");
+    const shown = (await (await fetch(`${node.url}/api/chat/ada`)).json()) as { status: string; messages: UIMessage[] };
+    expect(shown.status).toBe("completed");
+    expect(shown.messages.map(({ id, role }) => [role, id])).toEqual([
+      ["user", "m1"],
+      ["assistant", expect.any(String)],
+      ["user", "m2"],
+      ["assistant", expect.any(String)],
+    ]);
+    expect(await node.stop("SIGTERM")).toEqual([0, null]);
+  });
+
+  it("coding-agent: asks before a command, asks again after a crash in it, and repeats no recorded call", async (test) => {
+    const folder = createFolder(test);
+    const start = (args: readonly string[], env = {}) => runCodingAgent(folder, args, env);
+    const answer = async (value: unknown): Promise<void> => {
+      const sp = await Savepoint.open(`sqlite:${join(folder, ".savepoint/store.db")}`);
+      await sp.answer("task-1", value);
+      await sp.close();
+    };
+    const sum = (): string => readFileSync(join(folder, "workspace/sum.mjs"), "utf8");
+
+    const asked = await start(["Write", "a", "function."]);
+    expect({ code: asked.code, errors: asked.errors }).toEqual({ code: 0, errors: "" });
+    expect(asked.output).toContain("May I run: node sum.test.mjs?");
+    expect(asked.output).not.toContain("run_command");
+    await answer("yes");
+    const crashed = await start([], { CRASH: "run_command" });
+    expect(crashed.code).toBe(null);
+    const unsure = await start([]);
+    expect(unsure.output).toMatch(/run_command.* interrupted/);
+    expect(sum()).toContain("a - b");
+    await answer({ happened: false });
+    const again = await start([]);
+    expect(again.output).toContain("May I run: node sum.test.mjs?");
+    await answer("yes");
+    const done = await start([]);
+    expect({ code: done.code, errors: done.errors }).toEqual({ code: 0, errors: "" });
+    expect(done.output).toContain("its test passes");
+    expect(sum()).toContain("a + b");
+
+    const output = [asked, crashed, unsure, again, done].map((each) => each.output).join("");
+    expect(count(output, "I write the test first.")).toBe(1);
+    expect(count(output, "I run the test.")).toBe(1);
+    expect(count(output, "write_file sum.mjs")).toBe(2);
+    // The first command was executed again because the answer said that it had not happened.
+    expect(count(output, "run_command node sum.test.mjs")).toBe(3);
+  });
+
+  it("coding-agent: calls a model over HTTP, and its tools do not leave the workspace", async (test) => {
+    const folder = createFolder(test);
+    mkdirSync(join(folder, "workspace"));
+    writeFileSync(join(folder, "secret.txt"), "a secret");
+    symlinkSync(folder, join(folder, "workspace/link"));
+    const call = (id: string, name: string, args: object) => ({
+      id,
+      type: "function",
+      function: { name, arguments: JSON.stringify(args) },
+    });
+    const calls = [
+      call("c1", "read_file", { path: "../secret.txt" }),
+      call("c2", "read_file", { path: "link/secret.txt" }),
+      call("c3", "write_file", { path: "link/new.txt", content: "x" }),
+      call("c4", "write_file", { path: "folder/inside.txt", content: "x" }),
+      call("c5", "delete_file", {}),
+    ];
+    const requests: { messages: { role: string; content: string; tool_calls?: unknown }[] }[] = [];
+    const service = createServer((request, response) => {
+      let body = "";
+      request.on("data", (data) => (body += data));
+      request.on("end", () => {
+        requests.push(JSON.parse(body));
+        const reply = requests.length === 1 ? { content: null, tool_calls: calls } : { content: "Done." };
+        response.end(JSON.stringify({ choices: [{ message: reply }], usage: { total_tokens: 7 } }));
+      });
+    }).listen(0);
+    test.onTestFinished(() => void service.close());
+    const OPENAI_BASE_URL = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+
+    const { code, errors, output } = await runCodingAgent(folder, ["Look around."], { OPENAI_BASE_URL });
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toContain("Done.");
+    const [, , asked, ...results] = requests[1]?.messages ?? [];
+    expect(asked).toEqual({ role: "assistant", content: "", tool_calls: calls });
+    expect(results.map(({ content }) => content)).toEqual([
+      "Error: ../secret.txt is outside the workspace.",
+      "Error: link/secret.txt is outside the workspace.",
+      "Error: link/new.txt is outside the workspace.",
+      "Wrote 1 characters to folder/inside.txt.",
+      'Error: there is no tool "delete_file".',
+    ]);
+    expect(existsSync(join(folder, "new.txt"))).toBe(false);
+    expect(existsSync(join(folder, "workspace/folder/inside.txt"))).toBe(true);
   });
 });

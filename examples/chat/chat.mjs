@@ -59,9 +59,10 @@ try {
       live = true;
       process.stdout.write(String(event.delta));
     });
-    const { output, state } = await sp.run(friend, { session: "ada", input: text, key });
-    console.log(live ? "" : `(replayed: ${output})`);
-    console.log(`  ${state.messages.length} messages in the session`);
+    const result = await sp.run(friend, { session: "ada", input: text, key });
+    if (result.status !== "completed") console.log(`(${result.status}: ${result.reason ?? result.question?.text})`);
+    else console.log(live ? "" : `(replayed: ${result.output})`);
+    console.log(`  ${result.state.messages.length} messages in the session`);
     await sp.close();
   }
 } finally {

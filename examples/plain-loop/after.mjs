@@ -29,8 +29,8 @@ const travel = defineAgent({
 
 if (process.env["STORE"]) {
   const sp = await Savepoint.open(process.env["STORE"]);
-  const { status, output, question } = await sp.run(travel, { session: "trip", input: "Book me a trip to Lisbon." });
-  console.log(`${status}: ${output ?? question?.text}`);
+  const result = await sp.run(travel, { session: "trip", input: "Book me a trip to Lisbon." });
+  console.log(`${result.status}: ${result.output ?? result.question?.text ?? result.reason}`);
   await sp.close();
 } else {
   const folder = mkdtempSync(join(tmpdir(), "savepoint-plain-loop-"));

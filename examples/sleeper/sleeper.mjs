@@ -1,5 +1,5 @@
 // An agent that sleeps for days. No process waits in the meantime: the first sp.recover() after the wake time resumes it, for
-// example in a cron job or at the start of a server. Here the days are four seconds.
+// example in a cron job or at the start of a server. Here the days are six seconds.
 //
 //   node examples/sleeper/sleeper.mjs
 import { spawnSync } from "node:child_process";
@@ -10,7 +10,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { defineAgent, Savepoint } from "savepoint";
 
-const TRIAL = 4000; // or "14d", or a Date
+const TRIAL = 6000; // or "14d", or a Date
 
 const reminder = defineAgent({
   name: "reminder",
@@ -43,8 +43,9 @@ if (command === "start") {
   const handles = await sp.recover([reminder]);
   if (handles.length === 0) say("no session to resume");
   for (const handle of handles) {
-    const { status, output } = await handle.result();
-    say(`${handle.session} ${status}: ${String(output)} mails`);
+    const result = await handle.result();
+    const end = result.status === "completed" ? `${result.output} mails` : result.reason;
+    say(`${handle.session} ${result.status}: ${end ?? "sleeps"}`);
   }
   await sp.close();
 } else {
@@ -55,9 +56,10 @@ if (command === "start") {
     if (spawnSync(process.execPath, args, { stdio: "inherit" }).status !== 0) process.exitCode = 1;
   };
   play("start");
+  const wakeAt = Date.now() + TRIAL;
   play("wake");
   console.log("… time passes, and no process runs …");
-  await pause(TRIAL);
+  await pause(wakeAt - Date.now());
   play("wake");
   play("wake");
   rmSync(folder, { recursive: true, force: true });

@@ -171,7 +171,7 @@ function toStoredAgent(reader: SessionReader, row: CheckpointRow, state: AgentSt
   return { info, metadata, state, row, headId: row.id, version: info.version, skipped: [] };
 }
 
-/** A checkpoint of an agent, as it is shown to callers. */
+/** A checkpoint of an agent, in its public form. */
 export function toAgentCheckpointInfo(
   agent: string,
   info: CheckpointInfo,

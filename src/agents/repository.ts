@@ -246,7 +246,7 @@ const isAgentMetadata = objectOf({
   }),
 });
 
-/** An agent without its state, as it is shown to callers. */
+/** An agent without its state, in its public form. */
 export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: AgentMetadata): SavedAgentInfo {
   const { name, type, capabilities, metadata, createdAt, version } = agent;
   return { id, name, type, capabilities, metadata, createdAt, modifiedAt: row.createdAt, version };
@@ -271,7 +271,7 @@ export function buildAgentState(content: AgentContent, conversations: AgentState
   return { ...(systemPrompt !== undefined && { systemPrompt }), config, state, conversations };
 }
 
-/** An agent with its state, as it is shown to callers. */
+/** An agent with its state, in its public form. */
 export function toSavedAgent(found: StoredAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
   const { systemPrompt, config, state } = found.state;
   return { ...found.info, systemPrompt, config, state, activeConversations, skipped: found.skipped };

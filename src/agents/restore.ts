@@ -1,6 +1,6 @@
 /**
- * Restores a checkpoint of an agent: the agent and its conversations become what they were then, and newer conversations are
- * removed. It is one commit, which also saves the current state as a checkpoint of kind `preOperation`.
+ * Restores a checkpoint of an agent: the agent and its conversations return to their content at the checkpoint, and newer
+ * conversations are removed. It is one commit, which also saves the current state as a checkpoint of kind `preOperation`.
  *
  * A message that is appended at the same time comes after the restored ones, as if it had been appended after the restore.
  * Only a message to a conversation that is to be removed makes the restore start again.

@@ -4,7 +4,7 @@ import { type ClassRegistry, valueToShadow, shadowToValue } from "../state/index
 import { validateFields, validatePlainObject, invalidArgument } from "../util/index.js";
 import { checkId, type SkippedCheckpoint } from "../records/index.js";
 
-/** An agent without its state, as it is listed. */
+/** An agent without its state, as listings return it. */
 export interface SavedAgentInfo {
   readonly id: string;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface SavedAgentInfo {
   /** Milliseconds since 1970. */
   readonly createdAt: number;
   readonly modifiedAt: number;
-  /** 1 after the first save, and 1 more after each further save. */
+  /** Starts at 1, and increases by 1 with every save. */
   readonly version: number;
 }
 
@@ -50,14 +50,14 @@ export interface AgentToSave<State = unknown>
   readonly id: string;
 }
 
-/** Validated fields of an agent with all defaults. They share nothing with the caller's objects. */
+/** The validated fields of an agent, with defaults filled in. They are copies, so later changes by the caller do not affect them. */
 export type AgentContent = Pick<
   SavedAgent<unknown>,
   "name" | "type" | "systemPrompt" | "capabilities" | "config" | "state" | "metadata"
 >;
 
 const WRITABLE = ["id", "name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"];
-/** Fields of a loaded agent, which can be passed to `save`. They are ignored. */
+/** Fields that a loaded agent has and that `save` ignores, so that a loaded agent can be passed to `save`. */
 const READ_ONLY = ["version", "createdAt", "modifiedAt", "activeConversations", "skipped"];
 const FIELDS: ReadonlySet<string> = new Set([...WRITABLE, ...READ_ONLY]);
 

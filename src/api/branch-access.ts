@@ -28,7 +28,7 @@ import type { Services } from "./services.js";
 import { WriteGuard } from "./write-guard.js";
 
 /**
- * Makes the calls of a handle one after another with all others of its process on the branch, checks its writes, and finds its
+ * Serializes the calls of a handle with all other calls in its process on the same branch, checks its writes, and finds its
  * checkpoints. Every method that reads or writes first checks that the store is open and the session was not deleted.
  */
 export class BranchAccess {

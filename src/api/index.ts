@@ -1,6 +1,6 @@
 /**
  * The objects that applications work with: a session handle, and the collections of a `Savepoint`. They validate arguments, map
- * records to public types and delegate to the rooms below. Invariant: every public method first asks `Services.open()`, so
+ * records to public types and delegate to the modules below. Invariant: every public method first asks `Services.open()`, so
  * that nothing reads or writes after `close()`.
  */
 export { Agents, type SaveAgentOptions } from "./agents.js";

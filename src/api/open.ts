@@ -33,8 +33,8 @@ export interface OpenOptions extends StoreOptions {
   readonly newId?: () => string;
   /**
    * How long other machines wait after the last heartbeat of this process before they resume its runs. A shorter lease means
-   * faster recovery from a dead machine and more heartbeats. On Linux, a process that has died on the same machine and in
-   * the same pid namespace is detected at once. At least 100 ms.
+   * faster recovery from a dead machine and more heartbeats. On Linux, other processes on the same machine and in the
+   * same pid namespace detect the death of a process immediately. At least 100 ms.
    * @default "30s"
    */
   readonly lease?: Duration;

@@ -32,8 +32,9 @@ const TARGET_FIELDS = new Set(["session", "agent"]);
 const EXPIRED_ONLY = parseRetentionOptions({ expired: true });
 
 /**
- * Retention policies. They are stored, and every process enforces them after its saves. `keepLast` is exact. In sessions with more
- * than 64 checkpoints, those that have become too old, or that only a calendar rule kept, may be removed some saves later.
+ * Retention policies. They are stored in the store, and every process enforces them after its saves. `keepLast` is exact. In
+ * sessions with more than 64 checkpoints, a checkpoint that has become too old, or that a calendar rule such as `keepDaily` no
+ * longer keeps, may be removed some saves later.
  *
  * Exactly one policy applies to a session: the policy of the session if there is one, otherwise that of its agent, otherwise that of
  * the store. For checkpoints of a whole agent it is the policy of the agent, otherwise that of the store. Other processes see a
@@ -91,9 +92,9 @@ export class RetentionPolicies {
   }
 
   /**
-   * Enforces all policies on all sessions and agents now, even if nothing is saved to them any more, and frees data that only the
-   * removed checkpoints needed. Reads the checkpoint rows of every session that a policy applies to or that has expired checkpoints.
-   * The result contains only checkpoints of these sessions.
+   * Enforces all policies on all sessions and agents now, including those that are no longer saved to, and frees data that
+   * only the removed checkpoints needed. Reads the checkpoint rows of every session that a policy applies to or that has
+   * expired checkpoints. The result contains only checkpoints of these sessions.
    */
   async apply(): Promise<PruneResult> {
     const context = this.#services.open();
@@ -116,7 +117,7 @@ export class RetentionPolicies {
     return sumPruneResults(results, false);
   }
 
-  /** The key of a policy that this `Savepoint` may read and change. */
+  /** The key of a policy. @throws `OUT_OF_SCOPE` if this `Savepoint` may not access the policy */
   #keyOf(target: PruneTarget): string {
     const key = keyOf(target);
     const { scope } = this.#services;

@@ -273,7 +273,7 @@ export class Session<State = unknown> {
    * Makes the state of an earlier checkpoint the head of this branch again, in one commit. The replaced head is kept as a
    * checkpoint of kind `preOperation`, so rewinding to that checkpoint undoes the rewind.
    *
-   * Use this with a handle of the session. `sp.checkpoints.restore(id)` does the same given only the id of a checkpoint, on the
+   * Use this if you have a handle on the session. `sp.checkpoints.restore(id)` does the same given only the id of a checkpoint, on the
    * branch that the checkpoint was saved on; it also restores whole agents and can preview the changes.
    */
   async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {

@@ -1,6 +1,6 @@
 /** `Bundle`: what `sp.export()` returns. */
 import { toFileError, replaceFile } from "../util/index.js";
-import type { BundleKind } from "./format.js";
+import type { BundleKind, ItemHole } from "./format.js";
 
 /** How far an export, an import or a verification has come. */
 export interface BundleProgress {
@@ -76,7 +76,12 @@ export class Bundle implements AsyncIterable<Uint8Array> {
 }
 
 /** The place of a hole in words. @param owner the session or agent, if there is one */
-export function describeHole(owner: string | undefined, hole: readonly [tape: number, item: number] | string): string {
-  const part = typeof hole === "string" ? hole : `item ${hole[1]} of tape ${hole[0]}`;
+export function describeHole(owner: string | undefined, hole: ItemHole | string): string {
+  const part = typeof hole === "string" ? hole : describeItems(...hole);
   return owner ? `${owner}: ${part}` : part;
+}
+
+function describeItems(tape: number, first: number, count = 1): string {
+  const items = count === 1 ? `item ${first}` : `items ${first} to ${first + count - 1}`;
+  return `${items} of tape ${tape}`;
 }

@@ -34,13 +34,16 @@ export interface BundleHeader {
 /** Encoded JSON, and the references in it if there are any. */
 export type BundleFrame = readonly [json: string, refs?: string];
 
+/** Consecutive items that could not be read; one by default. */
+export type ItemHole = readonly [tape: number, first: number, count?: number];
+
 /** A line of a section. Items come before the records that reference them. */
 export type BundleLine =
   /** Consecutive items of a tape. `tape` is the number of a tape of the session, or the number of a conversation. */
   | { readonly items: readonly [tape: number, first: number, frames: readonly BundleFrame[]] }
   | { readonly blob: string; readonly bytes: string }
   /** Something that could not be read. */
-  | { readonly hole: readonly [tape: number, item: number] | string; readonly reason: string }
+  | { readonly hole: ItemHole | string; readonly reason: string }
   /** A checkpoint, by seq. */
   | { readonly row: number; readonly value: string; readonly refs?: string }
   /** A label or pin that was set after the checkpoint was saved. */

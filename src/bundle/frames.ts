@@ -7,6 +7,8 @@ import type { BundleFrame, BundleLine } from "./format.js";
 const READ_ITEMS = 256;
 /** Characters per line; a single longer item gets a line of its own. */
 const LINE_LENGTH = 1 << 18;
+/** Unreadable items in a row after which the rest of a span is not read. */
+const MAX_MISSING_ITEMS = 1 << 16;
 /** If a section changes during every attempt, the last one is exported with its holes. */
 const MAX_ATTEMPTS = 20;
 
@@ -37,7 +39,14 @@ export async function* exportUnchanged<Snapshot extends { readonly fingerprint: 
   }
 }
 
-/** Lines with the items in these spans of a tape. Items that cannot be read become holes. @param tape its number in the bundle */
+/**
+ * Lines with the items in these spans of a tape. Items that cannot be read become holes.
+ *
+ * A forged counter can name a span of billions of items that do not exist. So the rest of a span is one hole after
+ * `MAX_MISSING_ITEMS` items in a row that cannot be read.
+ *
+ * @param tape its number in the bundle
+ */
 export async function* itemLines(
   { store }: Context,
   tapeName: string,
@@ -45,9 +54,16 @@ export async function* itemLines(
   spans: readonly Span[],
 ): AsyncGenerator<BundleLine> {
   for (const { start, count } of spans) {
-    for (let from = start; from < start + count; from += READ_ITEMS) {
-      const size = Math.min(READ_ITEMS, start + count - from);
-      const found = await store.items([{ tape: tapeName, start: from, count: size }]);
+    const end = start + count;
+    // Consecutive items that cannot be read, with the reason of the first.
+    let hole: { readonly first: number; readonly reason: string } | undefined;
+    const closeHole = function* (next: number): Generator<BundleLine> {
+      if (hole) yield { hole: [tape, hole.first, next - hole.first], reason: hole.reason };
+      hole = undefined;
+    };
+    for (let from = start; from < end; from += READ_ITEMS) {
+      if (hole && from - hole.first >= MAX_MISSING_ITEMS) break;
+      const found = await store.items([{ tape: tapeName, start: from, count: Math.min(READ_ITEMS, end - from) }]);
       let [first, frames, length] = [from, [] as BundleFrame[], 0];
       const flush = function* (next: number): Generator<BundleLine> {
         if (frames.length > 0) yield { items: [tape, first, frames] };
@@ -57,15 +73,17 @@ export async function* itemLines(
         const item = from + index;
         if ("unreadable" in frame) {
           yield* flush(item + 1);
-          yield { hole: [tape, item], reason: frame.unreadable };
+          hole ??= { first: item, reason: frame.unreadable };
           continue;
         }
+        yield* closeHole(item);
         frames.push(frame.refs === "" ? [frame.json] : [frame.json, frame.refs]);
         length += frame.json.length;
         if (length > LINE_LENGTH) yield* flush(item + 1);
       }
       yield* flush(0);
     }
+    yield* closeHole(end);
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Bundles: portable copies of a part of a store, or of all of it, and backups made of them. Invariant: a bundle is used section by
- * section, and no section has any effect before its hash proves that nothing up to its end was changed.
+ * Bundles: portable copies of a store or of a part of it. A backup is a bundle of a whole store. Invariant: a bundle is processed
+ * section by section. A section has no effect until its hash, which covers the bundle up to the end of the section, is verified.
  */
 export {
   AutoBackups,

@@ -1,6 +1,6 @@
 /**
- * Reads a bundle section by section. A section is passed on only when its end has shown that nothing up to there was changed,
- * and when its content is valid. Until then its lines are kept aside, so an invalid section has no effect at all.
+ * Reads a bundle section by section. A section is yielded only after its hash, which covers the bundle up to the end of the
+ * section, and its content have been verified. Until then its lines are spooled, so an invalid section has no effect at all.
  */
 import { isSavepointError } from "../errors.js";
 import {
@@ -14,7 +14,7 @@ import {
 import { Spool } from "./spool.js";
 import { validateSection, validateStart } from "./validate-section.js";
 
-/** A section whose content is proven to be unchanged, and valid. */
+/** A section whose hash and content have been verified. */
 export interface BundleSection {
   readonly start: SectionStart;
   /** The hash of the bundle up to the end of this section. */
@@ -53,7 +53,7 @@ async function* readSections(
   events: ReturnType<typeof readBundle>,
   header: BundleHeader,
 ): AsyncGenerator<BundleSection> {
-  // A blob is written once, also if the section that it was written for is started again.
+  // A blob is written only once, even if the section that it was written for is started again.
   const [blobs, others] = [new Spool(), new Spool()];
   let start: SectionStart | undefined;
   let isWithdrawn = false;

@@ -61,31 +61,35 @@ const conversationsStart = (isBundleNumber: Shape): Shape =>
 
 /** The shapes of lines, by the field that names their kind. */
 const LINES: ReadonlyMap<string, Shape> = new Map([
-  ["items", tupleOf(isCounter, isCounter, listOf(tupleOf(isString, optional(isString))))],
-  ["blob", isHash],
-  ["hole", either(isString, tupleOf(isCounter, isCounter))],
-  ["row", isCounter],
-  ["note", tupleOf(isCounter, oneOf("label", "pin"), isString)],
-  ["attached", tupleOf(isCounter, isId, isString, isString)],
-  ["attachments", (value) => isString(value) && isCounter(Number(value))],
-  ["branch", isId],
-  ["run", tupleOf(isString, isString)],
-  ["due", tupleOf(isId, isString)],
-  ["session", isString],
-  ["conversation", isId],
-  ["gone", isCounter],
+  ["items", objectOf({ items: tupleOf(isCounter, isCounter, listOf(tupleOf(isString, optional(isString)))) })],
+  ["blob", objectOf({ blob: isHash, bytes: isString })],
+  ["hole", objectOf({ hole: either(isString, tupleOf(isCounter, isCounter, optional(isCounter))), reason: isString })],
+  ["row", objectOf({ row: isCounter, value: isString, refs: optional(isString) })],
+  ["note", objectOf({ note: tupleOf(isCounter, oneOf("label", "pin"), isString) })],
+  ["attached", objectOf({ attached: tupleOf(isCounter, isId, isString, isString) })],
+  ["attachments", objectOf({ attachments: (value) => isString(value) && isCounter(Number(value)) })],
+  ["branch", objectOf({ branch: isId, value: isString })],
+  ["run", objectOf({ run: tupleOf(isString, isString) })],
+  ["due", objectOf({ due: tupleOf(isId, isString) })],
+  ["session", objectOf({ session: isString })],
+  [
+    "conversation",
+    objectOf({
+      conversation: isId,
+      value: isString,
+      count: isCounter,
+      lastMessageAt: isNumber,
+      firstTitle: optional(isString),
+    }),
+  ],
+  ["gone", objectOf({ gone: isCounter })],
 ]);
 
-/** Fields of lines beside the one that names their kind. */
-const areMoreFields = objectOf({
-  bytes: optional(isString),
-  reason: optional(isString),
-  value: optional(isString),
-  refs: optional(isString),
-  count: optional(isCounter),
-  lastMessageAt: optional(isNumber),
-  firstTitle: optional(isString),
-});
+/** Returns whether a line is of exactly one kind, and has the shape of that kind. */
+function isLine(line: BundleLine): boolean {
+  const [kind, ...others] = Object.keys(line).filter((name) => LINES.has(name));
+  return kind !== undefined && others.length === 0 && LINES.get(kind)?.(line) === true;
+}
 
 /**
  * Validates the lines of a section.
@@ -99,13 +103,10 @@ export async function validateSection(
 ): Promise<void> {
   const check = start.begin === "conversations" ? new ConversationsCheck(start.agent, header) : new SessionCheck();
   for await (const line of lines) {
-    const kind = [...LINES.keys()].find((name) => Object.hasOwn(line, name));
-    const shape = LINES.get(kind ?? "");
-    if (kind === undefined || !shape?.((line as Record<string, unknown>)[kind]) || !areMoreFields(line)) {
-      throw damagedBundle(`a line is invalid: ${JSON.stringify(line).slice(0, 80)}`);
-    }
+    if (!isLine(line)) throw damagedBundle(`a line is invalid: ${JSON.stringify(line).slice(0, 80)}`);
     if ("items" in line) check.items(...line.items);
-    else if ("hole" in line && typeof line.hole !== "string") check.stored(line.hole[0], line.hole[1], 1);
+    else if ("hole" in line && typeof line.hole !== "string")
+      check.stored(line.hole[0], line.hole[1], line.hole[2] ?? 1);
     else check.line(line);
   }
   check.end();

@@ -27,7 +27,7 @@ export function formatCheckpointLine(
   return joinParts(parts);
 }
 
-/** Why a checkpoint was saved. */
+/** A checkpoint kind in words. A `manual` checkpoint needs none. */
 function describeKind(kind: string): string {
   if (kind === "preOperation") return "before restore";
   return kind === "recovery" ? "restored" : kind;

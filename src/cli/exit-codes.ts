@@ -1,4 +1,4 @@
-/** Exit codes of the process. They are documented in docs/cli.md, and programs rely on them. */
+/** Exit codes of the command line. They are documented in docs/cli.md, and scripts rely on them. */
 import type { SavepointErrorCode } from "../index.js";
 
 export const EXIT = {

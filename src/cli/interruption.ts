@@ -1,6 +1,6 @@
 /**
- * Handles Ctrl-C and other signals that end the process. The command stops waiting for the verb at once and closes the store, unless
- * the verb handles the interruption itself. Work that reports progress stops at its next report.
+ * Handles Ctrl-C and other signals that end the process. The command immediately stops waiting for the verb and closes the
+ * store, unless the verb handles the interruption itself. Work that reports progress stops at its next report.
  */
 import { InterruptedError } from "./errors.js";
 import { EXIT } from "./exit-codes.js";
@@ -16,7 +16,7 @@ export class Interruption {
   constructor(io: CliIo) {
     this.#io = io;
     this.#interrupted = new Promise((_, reject) => (this.#onInterrupt = reject));
-    // Prevents an unhandled rejection if the signal arrives while no call of `race` is pending.
+    // Prevents an unhandled rejection if the signal arrives while no call to `race` is pending.
     this.#interrupted.catch(() => {});
     this.#stopListening = io.onSignal(() => this.#handleSignal());
   }

@@ -23,7 +23,7 @@ export interface CliIo {
    * @returns a function that removes the listener
    */
   onSignal(listener: () => void): () => void;
-  /** Ends the process at once, without waiting for work in progress. */
+  /** Ends the process immediately, without waiting for work in progress. */
   exit(code: ExitCode): void;
 }
 

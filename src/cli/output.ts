@@ -1,6 +1,6 @@
 /** Prints results: data on stdout in the chosen format, everything else on stderr. */
 import type { CliIo, OutputStream } from "./io.js";
-import { toPrintableJson } from "./json.js";
+import { stringify, toPrintableJson } from "./json.js";
 import type { Printer } from "./printer.js";
 import { Table, type TableColumn } from "./table.js";
 import { type Colors, createColors, type Text, toAnsi } from "./text.js";
@@ -79,7 +79,7 @@ export class Output {
 
   /** Prints a JSON document on stderr. */
   errorJson(record: unknown): void {
-    this.#io.stderr.write(`${JSON.stringify(record)}\n`);
+    this.#io.stderr.write(`${stringify(record)}\n`);
   }
 
   /** Removes and returns the collected warnings. */
@@ -96,7 +96,7 @@ export class Output {
 
   /** Prints a record as JSON, in one line unless an indentation is given. */
   async json(record: unknown, indent?: number): Promise<void> {
-    await this.raw(`${JSON.stringify(toPrintableJson(record), undefined, indent)}\n`);
+    await this.raw(`${stringify(toPrintableJson(record), indent)}\n`);
   }
 
   /** Prints a list as it is read: a table, or the entries as JSON. */
@@ -127,7 +127,7 @@ export class Output {
     let count = 0;
     for await (const record of records) {
       if (this.closed) return;
-      const json = JSON.stringify(toPrintableJson(record));
+      const json = stringify(toPrintableJson(record));
       await this.raw(isArray ? `${count++ === 0 ? "[\n" : ",\n"}  ${json}` : `${json}\n`);
     }
     if (isArray) await this.raw(count === 0 ? "[]\n" : "\n]\n");

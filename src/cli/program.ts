@@ -17,7 +17,7 @@ export interface ParsedCommand {
 
 /**
  * Parses a command line. Returns `undefined` if help was requested and printed.
- * @param onCommonOptions receives the common options, also if parsing fails: they decide how the error is printed
+ * @param onCommonOptions receives the common options, even if parsing fails, because they decide how the error is printed
  */
 export async function parseCommand(
   verbs: readonly Verb[],

@@ -21,7 +21,7 @@ export function isStoreFile(url: string, file: string): boolean {
   return store !== undefined && (path === store || path.startsWith(`${store}${sep}`) || path.startsWith(`${store}-`));
 }
 
-/** The real path, also of a file that does not exist yet. */
+/** The real path. The file need not exist yet. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

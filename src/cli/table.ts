@@ -11,7 +11,7 @@ export interface TableColumn {
 
 const GAP = "  ";
 
-/** Formats a table as a stream: the first rows determine the widths of the columns, later rows are printed at once. */
+/** Formats a table as a stream: the first rows determine the widths of the columns, later rows are printed immediately. */
 export class Table {
   readonly #columns: readonly TableColumn[];
   readonly #screenWidth: number;

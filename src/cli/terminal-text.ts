@@ -11,8 +11,12 @@ export function sanitize(text: string): string {
   return text.replace(UNPRINTABLE, (character) => {
     if (character === "\n") return "⏎";
     if (character === "\t") return " ";
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+    return escapeCharacter(character);
   });
+}
+
+export function escapeCharacter(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 const SEGMENTS = new Intl.Segmenter("en", { granularity: "grapheme" });

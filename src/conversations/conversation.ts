@@ -1,7 +1,7 @@
 /** The public types of conversations. */
 import type { Message, Role } from "../messages/index.js";
 
-/** A conversation without its messages, as it is listed. */
+/** A conversation without its messages, as listings return it. */
 export interface ConversationInfo {
   readonly id: string;
   /** The agent that it belongs to, if any. */

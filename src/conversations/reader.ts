@@ -116,7 +116,7 @@ function toStored(
   };
 }
 
-/** A conversation as it is shown to callers. */
+/** A conversation in its public form. */
 export function toConversationInfo(stored: StoredConversation, context: Context): ConversationInfo {
   const { id, record, items, lastMessageAt, firstTitle } = stored;
   return {

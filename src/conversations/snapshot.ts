@@ -58,7 +58,7 @@ export function piecesOfSnapshot({ record }: ConversationSnapshot): readonly Pie
   return record.base;
 }
 
-/** A snapshot as it is shown to callers. */
+/** A snapshot in its public form. */
 export function toSnapshotInfo(id: string, snapshot: ConversationSnapshot, context: Context): ConversationInfo {
   const { record, lastMessageAt, firstTitle } = snapshot;
   return toConversationInfo({ id, record, value: "", items: 0, lastMessageAt, firstTitle }, context);

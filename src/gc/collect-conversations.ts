@@ -189,7 +189,7 @@ class MessageMarks {
         continue;
       }
       const shadow = await loadShadow(this.#reader, number, row).catch((error: unknown) => {
-        // The checkpoint was deleted meanwhile, and needs nothing any more.
+        // The checkpoint was deleted meanwhile, so it needs nothing.
         if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
         if (!isSavepointError(error, "DAMAGED")) throw error;
         this.#onDamage({ unreadable: error.message });

@@ -5,7 +5,7 @@
  * Three orders make it safe while other processes save:
  *
  * - Tapes are listed before branches. The first items of a tape are committed with the record of its branch, so a listed
- *   tape without a branch has no writer any more.
+ *   tape without a branch no longer has a writer.
  * - Item counters are read before rows. Items that are written later are numbered above them, and are not touched.
  * - Rows are read in the order of their seqs. A save refers only to what its parent reaches; so if the parent's row is
  *   removed before it is read, the child's row is read after it.

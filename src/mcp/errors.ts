@@ -8,7 +8,7 @@ import type { z } from "zod";
 import { isSavepointError, SavepointError, type SavepointErrorCode } from "../index.js";
 import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 
-/** The key of the error code in `_meta`. `structuredContent` must match the output schema, also in an error. */
+/** The key of the error code in `_meta`. `structuredContent` must match the output schema, even in an error. */
 export const CODE_KEY = "savepoint/code";
 
 /** What to do next, for errors of the library, whose messages name no tools. */
@@ -23,12 +23,13 @@ const ADVICE: Partial<Record<SavepointErrorCode, string>> = {
   CLOSED: "The server is shutting down. Nothing was changed.",
   CONFLICT: "Nothing was changed. Load the current version and decide again.",
   DAMAGED: "The stored data is not intact. Call checkpoint_list to find older checkpoints.",
+  NOT_WAITING: "Call session_list to list the open questions.",
   SESSION_DELETED: "The session was deleted in the meantime. Call again to start a new one.",
   STORE_FAILED: "Nothing was changed. Call again in a moment.",
 };
 
 /** Matches messages that name a tool: they say what to do next themselves. */
-const NAMES_A_TOOL = /\b(agent|checkpoint|conversation|session)_[a-z]+\b/;
+const NAMES_A_TOOL = /\b(agent|checkpoint|conversation|run|session)_[a-z]+\b/;
 
 /** How many invalid arguments are listed at most. */
 const MAX_ISSUES = 10;
@@ -99,7 +100,7 @@ export function conversationNotFound(id: string): SavepointError {
 export function sessionNotFound(id: string): SavepointError {
   return new SavepointError(
     "SESSION_NOT_FOUND",
-    `There is no session ${quote(id)}. Call checkpoint_list with { "of": "session" } to list what is saved, or use another id to start a session.`,
+    `There is no session ${quote(id)}. Call session_list to list the sessions, or use another id to start one.`,
   );
 }
 

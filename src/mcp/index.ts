@@ -4,5 +4,6 @@
  * agents can be seen, changed or inferred.
  */
 export type { McpServer } from "@modelcontextprotocol/server";
+export { handleHook, isReadingHook } from "./hook.js";
 export { createMcpServer, type McpOptions, type McpStreams } from "./server.js";
 export { serveMcp } from "./stdio.js";

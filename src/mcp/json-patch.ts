@@ -9,8 +9,7 @@ const MAX_CHANGES = 10_000;
 export const PATCH = z
   .array(
     z.discriminatedUnion("op", [
-      z.strictObject({ op: z.literal("add"), path: z.string(), value: JSON_VALUE }),
-      z.strictObject({ op: z.literal("replace"), path: z.string(), value: JSON_VALUE }),
+      z.strictObject({ op: z.enum(["add", "replace"]), path: z.string(), value: JSON_VALUE }),
       z.strictObject({ op: z.literal("remove"), path: z.string() }),
     ]),
   )

@@ -14,16 +14,19 @@ const MAX_BYTES = 1024;
 const MIN_SHARE = 2000;
 
 const OMITTED_PART = z.object({
-  pointer: z.string().describe("JSON pointer to the part: pass it as `pointer`."),
+  /** JSON pointer to the part. */
+  pointer: z.string(),
   kind: z.enum(["array", "object", "text"]),
-  length: z.number().describe("Number of elements, keys or characters of the complete part."),
-  from: z.number().describe("Where the omitted rest begins: pass it as `from`."),
+  /** Number of elements, keys or characters of the complete part. */
+  length: z.number(),
+  /** Where the omitted rest begins. */
+  from: z.number(),
 });
 
 export const OMITTED = z
   .array(OMITTED_PART)
   .optional()
-  .describe("Parts that were omitted because they are too large. `$more` stands in their place in the value.");
+  .describe("Large parts, `$more` in the value: load them with `pointer` and `from`.");
 
 /** A part that was omitted. */
 export type Omitted = Readonly<z.output<typeof OMITTED_PART>>;

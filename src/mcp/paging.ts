@@ -11,15 +11,12 @@ import { MAX_CHARACTERS } from "./outline.js";
 
 /** The arguments of every list. */
 export const PAGE_ARGUMENTS = {
-  limit: z.int().min(1).max(200).default(20).describe("Maximum number of entries; fewer if they are large."),
-  cursor: z.string().optional().describe("`nextCursor` of the previous page; the other arguments must be the same."),
+  limit: z.int().min(1).max(200).default(20),
+  cursor: z.string().optional().describe("`nextCursor` of the previous page, with the same other arguments."),
 };
 
 /** The result of every list, beside its entries. */
-export const NEXT_CURSOR = z
-  .string()
-  .optional()
-  .describe("Pass it as `cursor` to get the next page. Missing on the last page.");
+export const NEXT_CURSOR = z.string().optional();
 
 export type PageArguments = z.output<z.ZodObject<typeof PAGE_ARGUMENTS>>;
 

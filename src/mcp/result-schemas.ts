@@ -1,9 +1,21 @@
-/** Schemas of results: agents, conversations, checkpoints and changes as JSON. Times are ISO 8601, which models read best. */
+/**
+ * Schemas of results: agents, conversations, sessions, checkpoints and changes as JSON. Times are ISO 8601, which models
+ * read best. A tool that changes something returns only what the caller does not know already.
+ */
 import { z } from "zod";
-import type { AnyCheckpointInfo, Change, ConversationInfo, SavedAgentInfo, SkippedCheckpoint } from "../index.js";
+import type {
+  AnyCheckpointInfo,
+  Change,
+  ConversationInfo,
+  Question,
+  SavedAgentInfo,
+  SessionInfo,
+  SkippedCheckpoint,
+} from "../index.js";
 import { abbreviate } from "./outline.js";
+import { projectOf } from "./project.js";
 
-const TIME = z.string().describe("ISO 8601");
+const TIME = z.string();
 
 export const AGENT_INFO = z.object({
   id: z.string(),
@@ -13,7 +25,7 @@ export const AGENT_INFO = z.object({
   metadata: z.unknown(),
   createdAt: TIME,
   modifiedAt: TIME,
-  version: z.number().describe("1 after the first save, and one more after each later save."),
+  version: z.number(),
 });
 
 export function toAgentInfo(agent: SavedAgentInfo): z.output<typeof AGENT_INFO> {
@@ -50,10 +62,12 @@ export function toConversationInfo(info: ConversationInfo): z.output<typeof CONV
 
 export const CHECKPOINT_INFO = z.object({
   id: z.string(),
-  session: z.string().optional().describe("Missing for a checkpoint of an agent."),
+  /** Missing for a checkpoint of an agent. */
+  session: z.string().optional(),
   agent: z.string().optional(),
   branch: z.string(),
-  seq: z.number().describe("Number among the checkpoints of all branches of the session."),
+  /** Number among the checkpoints of all branches of the session. */
+  seq: z.number(),
   step: z.number(),
   parentId: z.string().optional(),
   createdAt: TIME,
@@ -82,6 +96,85 @@ export function toCheckpointInfo(info: AnyCheckpointInfo): z.output<typeof CHECK
   });
 }
 
+/** A checkpoint that a tool has just saved. */
+export const SAVED_CHECKPOINT = CHECKPOINT_INFO.pick({
+  id: true,
+  session: true,
+  agent: true,
+  branch: true,
+  seq: true,
+  step: true,
+  label: true,
+});
+
+export function toSavedCheckpoint(info: AnyCheckpointInfo): z.output<typeof SAVED_CHECKPOINT> {
+  return pickFields(SAVED_CHECKPOINT, toCheckpointInfo(info));
+}
+
+/** A question that a run asks a person. */
+export const QUESTION = z.object({
+  id: z.string(),
+  kind: z.enum(["ask", "unknown"]),
+  text: z.string(),
+  /** The tool call whose outcome is unknown. */
+  call: z.unknown().optional(),
+  data: z.unknown().optional(),
+});
+
+export function toQuestion({ id, kind, text, call, data }: Question): z.output<typeof QUESTION> {
+  return {
+    id,
+    kind,
+    text: shorten(text, MAX_QUESTION),
+    ...(call !== undefined && { call: abbreviate(call) }),
+    ...(data !== undefined && { data: abbreviate(data) }),
+  };
+}
+
+/** The longest label or hint in a list, in characters. `session_resume` returns all of it. */
+const MAX_LISTED_TEXT = 500;
+/** The longest question, in characters. */
+const MAX_QUESTION = 4000;
+
+/** A session in a list. Label and hint are those of its newest checkpoint. */
+export const SESSION_INFO = z.object({
+  session: z.string(),
+  agent: z.string().optional(),
+  project: z.string().optional(),
+  status: z.string(),
+  reason: z.string().optional(),
+  createdAt: TIME,
+  updatedAt: TIME,
+  step: z.number().optional(),
+  label: z.string().optional(),
+  resumeHint: z.string().optional(),
+  questions: z.array(QUESTION).optional(),
+  wakeAt: TIME.optional(),
+});
+
+export function toSessionInfo(info: SessionInfo): z.output<typeof SESSION_INFO> {
+  const { id, agent, status, reason, createdAt, updatedAt, questions, wakeAt, head } = info;
+  return {
+    session: id,
+    agent,
+    project: projectOf(head),
+    status,
+    reason: shorten(reason),
+    createdAt: toTime(createdAt),
+    updatedAt: toTime(updatedAt),
+    step: head?.step,
+    label: shorten(head?.label),
+    resumeHint: shorten(head?.resumeHint),
+    questions: questions.length > 0 ? questions.map(toQuestion) : undefined,
+    wakeAt: wakeAt === undefined ? undefined : toTime(wakeAt),
+  };
+}
+
+/** Shortens a text for a list. */
+export function shorten<Text extends string | undefined>(text: Text, max = MAX_LISTED_TEXT): Text {
+  return text === undefined || text.length <= max ? text : (`${text.slice(0, max)}…` as Text);
+}
+
 /** The fields of a value that the schema has, in the order of the schema. */
 function pickFields<Schema extends z.ZodObject>(schema: Schema, value: z.output<Schema>): z.output<Schema> {
   return Object.fromEntries(Object.keys(schema.shape).map((key) => [key, value[key]])) as z.output<Schema>;
@@ -104,9 +197,8 @@ export function toChange(change: Change): z.output<typeof CHANGE> {
   };
 }
 
-export const SKIPPED = z
-  .array(z.object({ id: z.string().optional(), seq: z.number(), reason: z.string() }))
-  .describe("Newer checkpoints that are damaged and were skipped, newest first.");
+/** Newer checkpoints that are damaged, newest first. */
+export const SKIPPED = z.array(z.object({ id: z.string().optional(), seq: z.number(), reason: z.string() }));
 
 export function toSkipped(skipped: readonly SkippedCheckpoint[]): z.output<typeof SKIPPED> {
   return skipped.map(({ id, seq, reason }) => ({ id, seq, reason }));

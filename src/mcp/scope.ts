@@ -25,10 +25,13 @@ export class AgentScope {
   readonly sp: Savepoint;
   /** The agent that the server is confined to. */
   readonly agent: string | undefined;
+  /** The project that the server works for. It selects, and protects nothing: a caller may name sessions of others. */
+  readonly project: string;
 
-  constructor(sp: Savepoint, agent: string | undefined) {
+  constructor(sp: Savepoint, agent: string | undefined, project: string) {
     this.sp = sp;
     this.agent = agent;
+    this.project = project;
   }
 
   /** Whether what belongs to this agent, or to none, may be read and changed. */

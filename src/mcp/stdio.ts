@@ -3,6 +3,7 @@ import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/s
 import type { Savepoint } from "../index.js";
 import { MAX_INPUT_MEGABYTES } from "./input-size.js";
 import { createTrackedServer, type McpOptions } from "./server.js";
+import { selectTools } from "./tools/catalog.js";
 
 /**
  * The largest message, in bytes. A larger one ends the connection. Arguments that are too large should only fail the call, so
@@ -14,6 +15,7 @@ const MAX_MESSAGE_BYTES = 4 * MAX_INPUT_MEGABYTES * 1e6;
  * Serves one client over standard input and output. Supports the 2026 protocol and earlier versions. Resolves when the
  * client has disconnected or `options.signal` is aborted, and all requests in progress have ended. It does not close the
  * store: do that afterwards.
+ * @throws `INVALID_ARGUMENT` for an unknown name in `options.tools`
  * @example
  * const sp = await Savepoint.open("sqlite:./agents.db");
  * await serveMcp(sp, { write: true, agent: "support" });
@@ -21,6 +23,8 @@ const MAX_MESSAGE_BYTES = 4 * MAX_INPUT_MEGABYTES * 1e6;
  */
 export async function serveMcp(sp: Savepoint, options: McpOptions = {}): Promise<void> {
   const { signal, streams: { stdin, stdout, stderr } = process } = options;
+  // The server itself is created when the client has said which protocol it speaks.
+  selectTools(options.tools);
   if (signal?.aborted) return;
   const inProgress = new Set<Promise<unknown>>();
   const track = <T>(work: Promise<T>): Promise<T> => {

@@ -111,7 +111,7 @@ const addInvocation: AddPart = (lines, part, depth) => {
   if (isFields(invocation)) addValue(lines, invocation["result"], depth);
 };
 
-/** Adds a text or a file, also of SDKs that are not known here. */
+/** Adds a text or a file. Handles formats of unknown SDKs too. */
 const addTextOrFile: AddPart = (lines, part, depth) => {
   const { text } = part;
   if (text === undefined) addFile(lines, part);

@@ -1,6 +1,6 @@
 /**
  * Retention policies: the rules that decide which checkpoints are kept, the policies stored for a store, an agent or a session,
- * and when a session is swept. Nothing here removes a checkpoint; the room `retention` does.
+ * and when a session is swept. Nothing here removes a checkpoint; the module `retention` does.
  */
 export { PolicyCache } from "./policy-cache.js";
 export {

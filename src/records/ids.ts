@@ -123,7 +123,7 @@ function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, "0");
 }
 
-/** Unpredictable 32-bit numbers, generated in batches because each call of the system generator is slow. */
+/** Unpredictable 32-bit numbers, generated in batches because each call to the system generator is slow. */
 function createRandom(): () => number {
   const pool = new Uint32Array(256);
   let at = pool.length;

@@ -343,7 +343,7 @@ export class BranchCursor {
     }
   }
 
-  /** Commits an encoded state. Conflicts with other branches of the session only change its number. */
+  /** Commits an encoded state. After a conflict with another branch of the session it gets the next seq. */
   async #commit(
     encoded: EncodedState,
     options: SaveFields,
@@ -425,7 +425,7 @@ export class BranchCursor {
     }
   }
 
-  /** The session record for the next attempt, if only other branches caused the conflict; throws the conflict otherwise. */
+  /** The session record for the next attempt, with the next seq, if only other branches caused the conflict; throws the conflict otherwise. */
   async #afterConflict(
     conflict: SavepointError,
     base: SessionRecord,

@@ -2,7 +2,8 @@
  * Conflicts between writers of a session: the checks that a commit makes, and which of them failed.
  *
  * Checks carry a tag, and a `CONFLICT` reports the tags of the checks that failed. The builder of a check and the
- * function that recognises a failure of that check stay together here.
+ * function that recognises a failure of that check stay together here. What a save does after a conflict is decided in
+ * branch-cursor.ts.
  */
 import { SavepointError } from "../errors.js";
 import { type CheckpointRow, idKey, rowKey } from "../records/index.js";

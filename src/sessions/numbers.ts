@@ -15,7 +15,7 @@ import {
   trailingNumberOf,
 } from "../records/index.js";
 
-/** How many numbers are reserved at once, so that processes that create many sessions rarely conflict. Gaps are harmless. */
+/** How many numbers are reserved together, so that processes that create many sessions rarely conflict. Gaps are harmless. */
 export const NUMBER_BLOCK = 16;
 
 /** Hands out numbers, and reserves a block of them in the store when it has none left. */

@@ -2,9 +2,9 @@
  * Names that are reserved for the integrations of this package: keys of metadata and names of annotations. An integration
  * recognizes by them what it has saved itself, and decodes nothing else.
  *
- * Options and functions of an integration are marked with a symbol. Data of users and models, also from JSON, has no symbols,
- * so it cannot pass for an integration. The symbol is registered, because an integration may come from another copy of the
- * package.
+ * Options and functions of an integration are marked with a symbol. Data from users and models cannot contain symbols, not
+ * even after JSON parsing, so it cannot pass for an integration. The symbol is registered, because an integration may come
+ * from another copy of the package.
  */
 import { invalidArgument } from "../util/index.js";
 

@@ -1,6 +1,6 @@
 /**
  * Small mechanisms that know nothing of sessions or stores, each of which exists only here: locks, caches, retries, files,
- * process identities, validation. Nothing in this room depends on another one except `errors.ts`.
+ * process identities, validation. This module imports no other module except `errors.ts`.
  */
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";

@@ -13,7 +13,7 @@ describe("retrying on a conflict", () => {
     expect(result).toBe(3);
   });
 
-  it("rejects with any other error at once", async () => {
+  it("rejects with any other error immediately", async () => {
     let attempts = 0;
     const work = retryOnConflict(async () => {
       attempts++;
@@ -41,7 +41,7 @@ describe("retrying on a conflict", () => {
     expect(attempts).toBe(1005);
   });
 
-  it("rejects at once with a conflict that another attempt cannot solve", async () => {
+  it("rejects immediately with a conflict that another attempt cannot solve", async () => {
     let attempts = 0;
     const work = retryOnConflict(
       async () => {

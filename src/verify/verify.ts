@@ -11,7 +11,7 @@ import { toProblem, type VerifyProblem } from "./findings.js";
 import { emptyCounts, type SurveyCounts } from "./survey-options.js";
 import { survey } from "./survey.js";
 
-/** Options of `sp.verify()`. At most one of `session`, `agent`, `checkpoint` and `bundle`. */
+/** Options of `sp.verify()`. Set at most one of `session`, `agent`, `checkpoint` and `bundle`. */
 export interface VerifyOptions {
   /**
    * Also read every item and blob, not only records and the references in them. Takes as long as reading the whole
@@ -20,7 +20,7 @@ export interface VerifyOptions {
    */
   readonly deep?: boolean;
   /**
-   * The share of checkpoints to check, more than 0 and at most 1, chosen at random.
+   * The fraction of checkpoints to check, more than 0 and at most 1. They are chosen at random.
    * @default 1
    */
   readonly sample?: number;
@@ -30,7 +30,7 @@ export interface VerifyOptions {
   readonly agent?: string;
   /** Only this checkpoint, with all its items. */
   readonly checkpoint?: string;
-  /** A bundle or a backup instead of the store. */
+  /** Verify this bundle or backup instead of the store. */
   readonly bundle?: BundleSource;
   /** Called as the verification proceeds. */
   readonly onProgress?: (progress: VerifyCounts) => void;
@@ -67,7 +67,7 @@ export async function verify(context: Context, options: VerifyOptions = {}): Pro
   return { ok: problems.length === 0, deep, problems, ...counts };
 }
 
-/** The same context without events of the kind `damage`, for work that returns the damage that it finds. */
+/** The same context, but without `damage` events: for operations that return damage instead of emitting it. */
 export function withoutDamageEvents(context: Context): Context {
   return { ...context, events: new Events({ damage: () => {} }) };
 }

@@ -138,14 +138,14 @@ describe("the programs of the documentation", () => {
   it("the README's agent dies in the refund, resumes without a second refund, and then returns the recorded result", () => {
     const { run, folder: cwd } = program("README.md");
     expect(run({ CRASH: "1" }).signal).toBe("SIGKILL");
-    expect(run().output).toBe("completed Order 88 is refunded.");
-    expect(run().output).toBe("completed Order 88 is refunded.");
+    expect(run().output).toBe("completed: Order 88 is refunded.");
+    expect(run().output).toBe("completed: Order 88 is refunded.");
     expect(readFileSync(join(cwd, "refunds.log"), "utf8")).toMatch(/^refunded 88, key .+\n$/);
   });
 
   it("the quickstart's agent asks about the refund that was interrupted", () => {
     const { run } = program("docs/quickstart.md");
     expect(run({ CRASH: "1" }).signal).toBe("SIGKILL");
-    expect(run().output).toMatch(/^waiting .*refund/);
+    expect(run().output).toMatch(/^waiting: .*refund/);
   });
 });

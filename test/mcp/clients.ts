@@ -9,13 +9,15 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { expect } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { CODE_KEY } from "../../src/mcp/errors.js";
+import type { z } from "zod";
 import { createMcpServer, type McpOptions } from "../../src/mcp/index.js";
+import { TOOLS } from "../../src/mcp/tools/catalog.js";
 import { QUIET } from "../damage/world.js";
 
 const program = fileURLToPath(new URL("./serve.mjs", import.meta.url));
 
 type Fields = Record<string, unknown>;
-type ServerOptions = Pick<McpOptions, "write" | "agent">;
+export type ServerOptions = Pick<McpOptions, "write" | "agent" | "tools" | "project">;
 
 /** The part of a client that the tests use. */
 export interface Generation {
@@ -110,6 +112,11 @@ interface AnyClient {
   listResources(): Promise<{ resources: { uri: string; name: string }[] }>;
   listResourceTemplates(): Promise<{ resourceTemplates: { uriTemplate: string }[] }>;
   readResource(params: { uri: string }): Promise<{ contents: { text: string; mimeType: string; uri: string }[] }>;
+  listPrompts(): Promise<{ prompts: { name: string; title?: string; description?: string }[] }>;
+  getPrompt(params: { name: string; arguments: Record<string, string> }): Promise<{
+    messages: { role: string; content: { type: string; text: string } }[];
+  }>;
+  getInstructions(): string | undefined;
   complete(params: Fields): Promise<{ completion: { values: string[] } }>;
   close(): Promise<void>;
 }
@@ -129,8 +136,10 @@ export class TestClient {
   async call<T = Fields>(name: string, args: Fields = {}): Promise<T> {
     const result = await this.raw(name, args);
     expect(result.isError, result.content[0]?.text).toBeFalsy();
-    // The structured content and the text are the same.
+    // The structured content and the text are the same, and match the complete schema of the tool, without further fields.
     expect(JSON.parse(result.content[0]?.text ?? "")).toEqual(result.structuredContent);
+    const { output } = TOOLS.find((tool) => tool.name === name) as { output: z.ZodObject };
+    expect(output.strict().safeParse(result.structuredContent).error, name).toBeUndefined();
     return result.structuredContent as T;
   }
 
@@ -150,6 +159,21 @@ export class TestClient {
 
   async tools(): Promise<ListedTool[]> {
     return (await this.#client.listTools()).tools;
+  }
+
+  async prompts(): Promise<string[]> {
+    return (await this.#client.listPrompts()).prompts.map(({ name }) => name);
+  }
+
+  /** The text that a prompt sends to the model. */
+  async prompt(name: string, args: Record<string, string> = {}): Promise<string> {
+    const { messages } = await this.#client.getPrompt({ name, arguments: args });
+    expect(messages).toHaveLength(1);
+    return messages[0]?.content.text ?? "";
+  }
+
+  instructions(): string | undefined {
+    return this.#client.getInstructions();
   }
 
   async resources(): Promise<{ uri: string; name: string }[]> {
@@ -189,6 +213,11 @@ export class TestClient {
       context: { arguments: chosen },
     });
     return completion.values;
+  }
+
+  async completePrompt(prompt: string, name: string, value: string): Promise<string[]> {
+    const ref = { type: "ref/prompt", name: prompt };
+    return (await this.#client.complete({ ref, argument: { name, value } })).completion.values;
   }
 
   async close(): Promise<void> {

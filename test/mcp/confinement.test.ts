@@ -1,6 +1,6 @@
 /** A server that is confined to one agent reaches nothing that belongs to another agent or to none. */
 import { describe, expect, it } from "vitest";
-import { message, type Savepoint } from "../../src/index.js";
+import { defineAgent, message, type Savepoint } from "../../src/index.js";
 import { tapeName } from "../../src/records/index.js";
 import { GENERATIONS, type TestClient } from "./clients.js";
 import { useLab } from "./lab.js";
@@ -9,6 +9,18 @@ type Fields = Record<string, unknown>;
 
 /** Must never be seen. Everything of other agents contains it. */
 const SECRET = "SECRET";
+/** What the confined server tries to answer. */
+const SECRET_ANSWER = "yes";
+
+/** A run of it waits for an answer. */
+const asker = defineAgent({
+  name: "other",
+  initial: () => ({ answer: "" }),
+  async step(run) {
+    run.state.answer = await run.ask<string>(`${SECRET}?`);
+    return run.complete(run.state.answer);
+  },
+});
 
 /** Owners outside of the scope: another agent, and no agent. */
 interface Foreign {
@@ -25,19 +37,20 @@ async function fill(sp: Savepoint): Promise<Foreign> {
   await sp.agents.save({ id: "other", name: SECRET, systemPrompt: SECRET, state: { text: SECRET } });
   const said = { label: SECRET, resumeHint: SECRET, metadata: { text: SECRET } };
   const others = await sp.session("theirs", { agent: "other" }).save({ text: SECRET }, said);
-  await sp.session("theirs").save({ text: SECRET, more: 1 }, said);
+  await sp.session("theirs").save({ text: SECRET, messages: [message.user(`${SECRET} storm`)] }, said);
   const nobody = await sp.session("nobodys").save({ text: SECRET }, said);
   const chosen = await sp.session("nobodys").save({ text: SECRET }, { ...said, id: "chosen" });
   await sp.conversations.create({ id: "theirs", agent: "other", messages: [message.user(`${SECRET} storm`)] });
   await sp.conversations.create({ id: "nobodys", messages: [message.user(`${SECRET} storm`)] });
   const { id: agentCheckpoint } = await sp.checkpoints.create({ agent: "other", label: SECRET });
+  await sp.run(asker, { session: "asking", input: undefined });
   const places = ["theirs#0", "theirs#1", "nobodys#0"];
   return { agentCheckpoint, checkpoints: [others.id, nobody.id, chosen.id, agentCheckpoint, ...places] };
 }
 
 /** Everything that belongs to others, to check that nothing has changed. */
 async function everythingOfOthers(sp: Savepoint): Promise<unknown> {
-  const sessions = ["theirs", "nobodys"].map(async (id) => ({
+  const sessions = ["theirs", "nobodys", "asking"].map(async (id) => ({
     info: await sp.sessions.load(id),
     history: await sp.session(id).history({ allBranches: true }).all(),
     branches: await sp.session(id).branches().all(),
@@ -71,6 +84,10 @@ function attacks({ checkpoints, agentCheckpoint }: Foreign): [string, Fields, Fi
   by("conversation_list", "agent", ["other"]);
   by("conversation_search", "agent", ["other"], { text: "storm" });
   by("persistence_stats", "agent", ["other"]);
+  by("run_answer", "session", ["asking", ...both], { answer: SECRET_ANSWER });
+  by("run_answer", "session", ["asking"], { answer: SECRET_ANSWER, question: "q0", branch: "main" });
+  by("session_list", "agent", ["other"]);
+  by("session_search", "agent", ["other"], { text: "storm" });
   by("session_resume", "session", both);
   by("session_resume", "agent", ["other"]);
   by("session_resume", "session", both, { checkpoint: { seq: 0 } });
@@ -160,7 +177,14 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(await client.call("conversation_search", { text: SECRET })).toEqual({ hits: [], more: false });
     const { checkpoints } = await client.call<{ checkpoints: { session: string }[] }>("checkpoint_list");
     expect(checkpoints.map(({ session }) => session)).toEqual(["mine", "mine"]);
-    expect((await client.call("session_resume")).session).toBe("mine");
+    expect((await client.call("session_resume", { project: "any" })).session).toBe("mine");
+    // No session of this project: the candidates are those of its agent.
+    expect(await client.call("session_resume")).toMatchObject({ candidates: [{ session: "mine" }] });
+    expect(await client.call("session_list")).toMatchObject({ sessions: [{ session: "mine" }] });
+    expect(await client.call("session_search", { text: "mine" })).toMatchObject({ hits: [{ session: "mine" }] });
+    for (const text of [SECRET, "storm", "theirs", "nobodys", "asking"]) {
+      expect(await client.call("session_search", { text }), text).toEqual({ hits: [], more: false });
+    }
     expect(await client.call("persistence_stats")).toMatchObject({
       agent: "me",
       agents: 1,

@@ -2,19 +2,27 @@
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import type { McpOptions } from "../../src/mcp/index.js";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageSqlite } from "../store/sqlite-damage.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
-import { type Generation, NEWEST, type SpawnedClient, type TestClient } from "./clients.js";
+import {
+  type Generation,
+  GENERATIONS,
+  NEWEST,
+  type ServerOptions,
+  type SpawnedClient,
+  type TestClient,
+} from "./clients.js";
 
 export interface Lab {
   readonly url: string;
-  /** A client of a server in this process, which has its own handle on the store. */
-  connect(options?: Pick<McpOptions, "write" | "agent">): Promise<TestClient>;
-  /** A client of a server in its own process. */
-  spawn(options?: Pick<McpOptions, "write" | "agent">): Promise<SpawnedClient>;
+  /** A client of a server in this process, which has its own handle on the store. By default it offers all tools. */
+  connect(options?: ServerOptions): Promise<TestClient>;
+  /** A client of each generation, for tests whose data is expensive to save. */
+  connectEach(options?: ServerOptions): Promise<TestClient[]>;
+  /** A client of a server in its own process. By default it offers all tools. */
+  spawn(options?: ServerOptions): Promise<SpawnedClient>;
   /** The store itself, as another program opens it. */
   open(now?: () => number): Promise<Savepoint>;
   /** Damages stored data. */
@@ -41,8 +49,10 @@ export function useLab(generation: Generation = NEWEST): Lab {
     get url() {
       return url();
     },
-    connect: async (options = { write: true }) => keep(await generation.connect(url(), options)),
-    spawn: async (options = { write: true }) => keep(await generation.spawn(url(), options)),
+    connect: async (options = { write: true }) => keep(await generation.connect(url(), { tools: ["all"], ...options })),
+    connectEach: (options = { write: true }) =>
+      Promise.all(GENERATIONS.map(async (each) => keep(await each.connect(url(), { tools: ["all"], ...options })))),
+    spawn: async (options = { write: true }) => keep(await generation.spawn(url(), { tools: ["all"], ...options })),
     async damage(target, how = "flip") {
       const database = await openDatabase(join(folder, "store.db"));
       damageSqlite(database, target, how);

@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
+import { tapeName } from "../../src/records/index.js";
 import { GENERATIONS } from "./clients.js";
 import { type Lab, useLab } from "./lab.js";
 
@@ -18,7 +19,7 @@ class Bare {
   stderr = "";
   readonly #ended: Promise<unknown>;
 
-  constructor({ url }: Lab, options: object = { write: true }) {
+  constructor({ url }: Lab, options: object = { write: true, tools: ["all"] }) {
     this.process = spawn(process.execPath, [program, url, JSON.stringify(options)]);
     this.#ended = once(this.process, "close");
     this.process.stdin.on("error", () => {});
@@ -112,7 +113,11 @@ describe("the process of a server", () => {
     expect(sp.lastShutdown).toMatchObject({ clean: true });
   });
 
-  it("the process survives garbage, writes only protocol messages to stdout and reports errors on stderr", async () => {
+  it("the process survives garbage and damaged data, and writes only protocol messages to stdout", async () => {
+    const sp = await lab.open();
+    await sp.session("damaged").save({ messages: ["1".repeat(3000)] });
+    await sp.close();
+    await lab.damage({ kind: "item", tape: tapeName(0, 0), item: 0 });
     const server = new Bare(lab);
     server.say("not json");
     server.say('{"half":');
@@ -137,6 +142,8 @@ describe("the process of a server", () => {
     server.request(52, "tools/call", { name: "session_save", arguments: "text" });
     server.request(53, "resources/read", {});
     for (const id of [50, 51, 52, 53]) expect(await server.answer(id)).toHaveProperty("error");
+    server.call(98, "session_resume", { session: "damaged" });
+    expect(await server.answer(98)).toMatchObject({ result: { isError: true } });
     server.call(99, "session_save", { session: "s", state: 1 });
     expect(await server.answer(99)).toMatchObject({ result: { structuredContent: { checkpoint: { seq: 0 } } } });
     for (const line of server.lines) expect(JSON.parse(line)).toMatchObject({ jsonrpc: "2.0" });
@@ -145,44 +152,35 @@ describe("the process of a server", () => {
     expect(server.stderr).toContain("savepoint mcp:");
   });
 
-  it("the process writes only protocol messages to stdout when stored data is damaged", async () => {
-    const sp = await lab.open();
-    await sp.session("s").save({ messages: ["1".repeat(3000)] });
-    await sp.close();
-    const { tapeName } = await import("../../src/records/index.js");
-    await lab.damage({ kind: "item", tape: tapeName(0, 0), item: 0 });
-    const server = new Bare(lab);
-    await server.initialize();
-    server.call(1, "session_resume", { session: "s" });
-    expect(await server.answer(1)).toMatchObject({ result: { isError: true } });
-    for (const line of server.lines) expect(JSON.parse(line)).toMatchObject({ jsonrpc: "2.0" });
-    server.process.stdin.end();
-    expect(await server.ended()).toBe(0);
-  });
-});
-
-describe.each(GENERATIONS)("a killed server, for $name", (generation) => {
-  const lab = useLab(generation);
-
-  it("no acknowledged save is lost, however often the server is killed", async () => {
+  it("no acknowledged save is lost, however often the server is killed, with both generations of clients", async () => {
     const saved: number[] = [];
     const said: string[] = [];
-    for (let round = 0, n = 0; round < 3; round++) {
-      const client = await lab.spawn();
-      const last = n + 15 + 2 * round;
-      const kill = (): void => void process.kill(client.pid, "SIGKILL");
-      for (let dead = false; !dead;) {
-        n++;
-        dead = n === last;
-        const saving = client.call("session_save", { session: "s", state: { n } }).then(() => saved.push(n));
-        const saying = client.call("conversation_save", { id: "c", messages: [message.user(`m${n}`)] }).then(() => {
-          said.push(`m${n}`);
-          // At the moment of the acknowledgement.
-          if (dead && round % 2 === 0) kill();
-        });
-        // Or while both are in progress: then each may exist or not, but nothing before them may be missing.
-        if (dead && round % 2 === 1) kill();
-        await Promise.allSettled([saving, saying]);
+    let n = 0;
+    for (const generation of GENERATIONS) {
+      for (const killedWhen of ["acknowledged", "in progress"]) {
+        const client = await generation.spawn(lab.url, { write: true, tools: ["all"] });
+        const last = n + 12;
+        const kill = (): void => void process.kill(client.pid, "SIGKILL");
+        for (let dead = false; !dead;) {
+          n++;
+          const number = n;
+          dead = number === last;
+          const isLast = dead;
+          const saving = client
+            .call("session_save", { session: "s", state: { n: number } })
+            .then(() => saved.push(number));
+          const saying = client
+            .call("conversation_save", { id: "c", messages: [message.user(`m${number}`)] })
+            .then(() => {
+              said.push(`m${number}`);
+              // At the moment of the acknowledgement.
+              if (isLast && killedWhen === "acknowledged") kill();
+            });
+          // Or while both are in progress: then each may exist or not, but nothing before them may be missing.
+          if (isLast && killedWhen === "in progress") kill();
+          await Promise.allSettled([saving, saying]);
+        }
+        await client.close();
       }
     }
     expect(saved.length).toBeGreaterThan(40);
@@ -193,7 +191,7 @@ describe.each(GENERATIONS)("a killed server, for $name", (generation) => {
     for await (const { id } of sp.session("s").history()) {
       states.add((await sp.session<{ n: number }>("s").load(id))?.state.n ?? -1);
     }
-    for (const n of saved) expect(states, `${n}`).toContain(n);
+    for (const number of saved) expect(states, `${number}`).toContain(number);
     const texts = (await sp.conversations.load("c"))?.messages.map(({ content }) => content) ?? [];
     for (const text of said) expect(texts).toContain(text);
     expect(new Set(texts).size).toBe(texts.length);

@@ -10,13 +10,20 @@ describe.each(GENERATIONS)("a read-only server, for $name", (generation) => {
     const writing = (await (await lab.connect({ write: true })).tools()).filter(
       ({ annotations }) => !annotations?.["readOnlyHint"],
     );
-    expect(writing).toHaveLength(9);
+    expect(writing).toHaveLength(10);
     const client = await lab.connect({});
     const offered = (await client.tools()).map(({ name }) => name);
-    expect(offered).toHaveLength(9);
+    expect(offered).toHaveLength(11);
     for (const { name } of writing) {
       expect(offered).not.toContain(name);
-      const { code, text } = await client.fail(name, { id: "x", session: "x", state: 1, agent: "x", checkpoint: "x" });
+      const { code, text } = await client.fail(name, {
+        id: "x",
+        session: "x",
+        state: 1,
+        agent: "x",
+        checkpoint: "x",
+        answer: 1,
+      });
       expect(code).toBe("READ_ONLY");
       expect(text).toContain("--write");
     }

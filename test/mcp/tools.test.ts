@@ -19,7 +19,9 @@ const READING = [
   "conversation_load",
   "conversation_search",
   "persistence_stats",
+  "session_list",
   "session_resume",
+  "session_search",
 ];
 const WRITING = [
   "agent_delete",
@@ -30,6 +32,7 @@ const WRITING = [
   "checkpoint_restore",
   "conversation_delete",
   "conversation_save",
+  "run_answer",
   "session_save",
 ];
 
@@ -46,12 +49,16 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
       expect(inputSchema.type, name).toBe("object");
       expect(outputSchema?.type, name).toBe("object");
       expect(annotations?.["readOnlyHint"], name).toBe(READING.includes(name));
-      expect(typeof annotations?.["destructiveHint"], name).toBe("boolean");
-      expect(typeof annotations?.["idempotentHint"], name).toBe("boolean");
+      // Both have no meaning for a tool that only reads.
+      const type = READING.includes(name) ? "undefined" : "boolean";
+      expect(typeof annotations?.["destructiveHint"], name).toBe(type);
+      expect(typeof annotations?.["idempotentHint"], name).toBe(type);
       if (name.endsWith("_list")) expect(Object.keys(inputSchema.properties ?? {})).toContain("cursor");
     }
     const destructive = tools.filter(({ annotations }) => annotations?.["destructiveHint"]).map(({ name }) => name);
-    expect(destructive).toEqual(expect.arrayContaining(["agent_delete", "conversation_delete", "checkpoint_restore"]));
+    expect(destructive).toEqual(
+      expect.arrayContaining(["agent_delete", "conversation_delete", "checkpoint_restore", "run_answer"]),
+    );
     expect(destructive).not.toContain("session_save");
   });
 

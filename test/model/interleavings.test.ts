@@ -26,9 +26,11 @@ type Knows = (typeof HANDLES)[number];
 
 describe.each(PLACES)("two operations on a session, the second %s", (place) => {
   it.each(Object.keys(OPERATIONS))("leave everything consistent when the first is: %s", async (first) => {
+    const offset = PLACES.indexOf(place) + Object.keys(OPERATIONS).indexOf(first);
     for (const [index, second] of WRITES.entries()) {
+      // By default every pair of operations meets in one of the places, with one kind of handle.
+      if (!isFull && (index + offset) % PLACES.length !== 0) continue;
       const knows = HANDLES[index % HANDLES.length] as Knows;
-      // All kinds of handles take three times as long.
       for (const handle of isFull ? HANDLES : [knows]) {
         for (let at = 0, met = true; met; at++) {
           try {

@@ -8,6 +8,11 @@ const MISTAKES = new Set([
   "TimeoutNegativeWarning",
 ]);
 
-process.on("warning", (warning) => {
+function onWarning(warning: Error): void {
   if (MISTAKES.has(warning.name)) throw new Error(`Node warned: ${warning.message}`, { cause: warning });
-});
+}
+
+// Several test files share a process.
+for (const listener of process.listeners("warning"))
+  if (listener.name === onWarning.name) process.off("warning", listener);
+process.on("warning", onWarning);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
+import { openMemoryStore } from "../../src/store/index.js";
 import { forge, fromLines, linesOf } from "../bundle/bytes.js";
 import { fillSession, sessionOf } from "../bundle/whole.js";
 import { codeOf } from "../run/lab.js";
@@ -212,5 +213,46 @@ describe("a forged bundle with 200,000 nested brackets", () => {
     const sp = await open();
     await sp.import(bundle).catch((error: unknown) => assert.ok(isSavepointError(error, "DAMAGED")));
     await useAll(sp, "evil");
+  });
+});
+
+describe("a line of a forged bundle", () => {
+  const bytes = new Uint8Array(2000).fill(7);
+
+  it.each<[string, string, (line: Record<string, unknown>) => Record<string, unknown>]>([
+    ["lacks the bytes of a blob", "blob", ({ blob }) => ({ blob })],
+    ["lacks the content of a checkpoint", "row", ({ row }) => ({ row })],
+    ["lacks the content of a branch", "branch", ({ branch }) => ({ branch })],
+    ["is of two kinds", "items", ({ items }) => ({ items, blob: "0".repeat(64) })],
+    ["is of no kind", "session", () => ({ other: 1 })],
+  ])("is rejected if it %s", async (_, kind, change) => {
+    const bundle = rewrite(await bundleOf({ bytes, text: ["a".repeat(500)] }), (line) => [
+      kind in line ? change(line) : line,
+    ]);
+    const sp = await open();
+    const isUnchanged = await withVictim(sp);
+    expect(await codeOf(sp.import(bundle))).toBe("DAMAGED");
+    expect((await sp.verify({ bundle })).ok).toBe(false);
+    await isUnchanged();
+  });
+});
+
+describe("the counter of a forged conversation", () => {
+  it("that names a trillion messages neither hangs an export nor keeps other conversations out of it", async () => {
+    const store = openMemoryStore();
+    const sp = await Savepoint.open(store, { on: { damage: () => {} } });
+    await sp.conversations.create({ id: "forged", messages: [message.user("one"), message.user("two")] });
+    await sp.conversations.create({ id: "other", messages: [message.user("three")] });
+    const [counter] = await store.list({ from: "c\tforged\tn", to: "c\tforged\to" }, { limit: 1 });
+    assert.ok(counter && "value" in counter && counter.value === "2");
+    await store.commit({ puts: [{ key: counter.key, value: "1000000000000" }] });
+    const bundle = sp.export();
+    const copy = await open();
+    const { holes, conversations } = await copy.import(await bundle.bytes());
+    expect(holes).toHaveLength(1);
+    expect(holes[0]?.place).toMatch(/items 2 to 999999999999/);
+    expect(conversations).toBe(2);
+    expect((await copy.conversations.load("other"))?.messages).toHaveLength(1);
+    await useAll(copy, "other");
   });
 });

@@ -79,7 +79,7 @@ describe.each<Attack>(["texts", "ids", "fields"])("a store with escape sequences
       place.file("agents.mjs", agentsModule(idsOf(attack).agent));
       if (verb === "import") await place.on(["export", "-o", "all.savepoint"]);
       for (const { args, until } of commands ?? []) {
-        for (const color of ["--no-color", "--color"]) {
+        for (const color of ["--no-color", "--color", "--json"]) {
           const started = place.startOn([verb, color, ...args]);
           if (until) await started.seen(until).catch(() => {});
           if (until) started.interrupt();

@@ -90,9 +90,10 @@ export class Checkpoints {
   }
 
   /**
-   * The checkpoints that a name can mean, without their states: none, one, or several if it is ambiguous. A name is an id, its
-   * last eight characters, `session#seq`, `session@branch` (its head) or `session` (the head of `main`). Looking up the end of an
-   * id reads every checkpoint row of the store, but no states; everything else takes a few reads.
+   * The checkpoints that a name refers to, without their states: none, one, or several if the name is ambiguous. A name is an id,
+   * the last eight characters of an id, `session#seq`, `session@branch` (the head of the branch) or `session` (the head of `main`).
+   * Looking up the last eight characters of an id reads every checkpoint row of the store, but no states. All other names take a
+   * few reads.
    */
   async find(name: string): Promise<AnyCheckpointInfo[]> {
     return findByName(this.#services.open(), checkId(name, "name of a checkpoint"));
@@ -135,15 +136,15 @@ export class Checkpoints {
   }
 
   /**
-   * Restores a checkpoint, given its id. The previous content is kept as a checkpoint of kind `preOperation` in the same
-   * transaction, so it can be undone.
+   * Restores a checkpoint, given its id. The same transaction saves the previous content as a checkpoint of kind `preOperation`,
+   * so the restore can be undone.
    *
-   * For a checkpoint of an agent: the agent and its conversations become what they were; newer conversations are removed, and
-   * sessions are not touched. For a checkpoint of a session: the same as `session.rewind()` on the branch that the checkpoint was
-   * saved on. Use `session.rewind()` when you have a handle of the session, and this for agents, for ids from a list, and to
-   * preview the changes.
+   * For a checkpoint of an agent: the agent and its conversations return to their content at the checkpoint. Newer conversations
+   * are removed, and sessions are not touched. For a checkpoint of a session: the same as `session.rewind()` on the branch that the
+   * checkpoint was saved on. Use `session.rewind()` if you have a handle on the session. Use this method for agents, for ids from a
+   * list, and to preview the changes.
    *
-   * @param options.dryRun only return what would change
+   * @param options.dryRun change nothing, and return what would change
    * @throws `CHECKPOINT_NOT_FOUND`
    */
   async restore(id: string, options: { readonly dryRun: true }): Promise<RestorePlan>;
@@ -165,7 +166,7 @@ export class Checkpoints {
    * Deletes one checkpoint. If it is the head of a session's branch, its parent becomes the head; the current state of an agent is
    * never changed.
    *
-   * @returns `false` if there was none with this id
+   * @returns `false` if there is no checkpoint with this id
    * @throws `CONFLICT` if a branch, a step or a run needs it
    */
   async delete(id: string): Promise<boolean> {
@@ -214,7 +215,7 @@ export class Checkpoints {
   }
 }
 
-/** What deleting a checkpoint removes and changes; a string says why it cannot be deleted. */
+/** The rows to remove and the branches to change if a checkpoint is deleted; or a string, the reason why it cannot be deleted. */
 function planDeletion(
   checkpoints: CheckpointSet,
   { seq }: CheckpointRow,
@@ -226,12 +227,13 @@ function planDeletion(
   const [head, other] = checkpoints.heads.get(seq) ?? [];
   if (!head) return { rows };
   if (other) return `it is the head of ${JSON.stringify(head.name)} and ${JSON.stringify(other.name)}`;
-  if (head.held) return "its session is being run";
-  if (head.hidden) return "its session continues from it";
+  if (head.held) return `a run holds its branch ${JSON.stringify(head.name)}`;
+  if (head.hidden) return `branch ${JSON.stringify(head.name)} continues from it`;
   // The agent keeps its current state, which is no longer listed as a checkpoint.
   if (isAgent) return { rows, branches: [{ ...head, hidden: true }] };
   const parent = checkpoints.rows.find((row) => row.seq === head.head?.parent);
-  if (!parent && head.head?.parent !== undefined) return "its parent cannot be read, and the session would seem empty";
+  if (!parent && head.head?.parent !== undefined)
+    return "its parent cannot be read, so its branch would appear to be empty";
   const headParentId = checkpoints.rows.find((row) => row.seq === parent?.parent)?.id;
   return { rows, branches: [{ ...head, head: parent, headParentId }] };
 }

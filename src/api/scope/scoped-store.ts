@@ -47,7 +47,7 @@ import {
 import { outOfScope } from "./scope.js";
 import { type NumberedSubject, type Subject, subjectOf, subjectOfRange } from "./subject.js";
 
-/** The fewest records that a listing reads at once: most of them may be hidden. */
+/** The smallest page that a listing reads: most of its records may be hidden. */
 const MIN_PAGE = 100;
 /** The name of a tape that no store has: names begin with digits. */
 const NO_TAPE = "-";

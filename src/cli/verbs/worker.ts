@@ -61,7 +61,7 @@ export const worker = defineVerb<Options>({
     cli.output.note(`Worker ${worker.name} is running. Agents: ${names}. Ctrl-C stops it.`);
     await interrupted;
     cli.output.note(
-      `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits at once.`,
+      `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits immediately.`,
     );
     await worker.stop();
   },

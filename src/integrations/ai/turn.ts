@@ -1,4 +1,4 @@
-/** What the models and tools of a turn share: the run, the transcript, and which streamed reply has called which tool. */
+/** The state that the models and tools of a turn share: the run, the transcript, and which streamed reply called which tool. */
 import type { EffectContext, OpenRun, OpenToolOptions } from "../../index.js";
 import { contentOf, type RecordedReply, usageOf } from "./reply.js";
 import type { AiState, CallOptions } from "./sdk.js";
@@ -12,7 +12,7 @@ export interface ModelOptions {
    */
   readonly name?: string;
   /**
-   * Whether calls of this model are not part of the conversation, such as calls for a title, a classification or a summary.
+   * Set this for calls that do not belong to the conversation, such as calls for a title, a classification or a summary.
    * @default false
    */
   readonly aside?: boolean;
@@ -31,8 +31,9 @@ export class Turn {
   }
 
   /**
-   * Calls a model and records its reply, or replays the recorded one. The assistant and tool messages of the prompt must be
-   * those of the recorded call: the loop derives them from recorded effects. User and system messages may differ.
+   * Calls a model and records its reply, or replays the recorded reply. For a replay, the assistant and tool messages of the prompt
+   * must equal those of the recorded call, because the loop derives them from recorded effects. User and system messages may
+   * differ.
    *
    * @param call calls the model
    */
@@ -72,7 +73,7 @@ export class Turn {
     return (await this.#run.tool(call, run, options as OpenToolOptions<Awaited<Result>>)) as Result;
   }
 
-  /** Keeps the output of a tool for the transcript, in case that no further prompt contains it. */
+  /** Keeps the output of a tool for the transcript, in case no later prompt contains it. */
   addToolOutput(toolCallId: string, toolName: string, output: () => unknown): void {
     this.#transcript.addToolOutput(toolCallId, { toolName, output });
   }

@@ -10,7 +10,7 @@ import type { Thread } from "./thread.js";
 import { decodeValue } from "./values.js";
 import { writesIn } from "./writes.js";
 
-/** The number of checkpoints read at once. It grows with the distance. */
+/** The number of checkpoints per page. It grows with the distance. */
 const FIRST_PAGE = 16;
 const LARGEST_PAGE = 1024;
 

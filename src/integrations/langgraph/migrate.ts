@@ -16,7 +16,7 @@ export interface MigrateOptions {
    * @default all threads that the other saver lists
    */
   readonly threads?: readonly string[];
-  /** Called after each checkpoint. An error that it throws ends the migration; another call of `migrateFrom` continues it. */
+  /** Called after each checkpoint. An error that it throws ends the migration; another call to `migrateFrom` continues it. */
   readonly onProgress?: (progress: MigrateProgress) => void;
 }
 
@@ -50,7 +50,7 @@ interface Listed {
 
 type AnySaver = BaseCheckpointSaver<string | number>;
 
-/** The number of checkpoints read at once. Each comes with its complete state. */
+/** The number of checkpoints per page. Each comes with its complete state. */
 const PAGE = 50;
 
 /** Copies threads checkpoint by checkpoint, and compares each copy with its original. Existing checkpoints are only compared. */
@@ -145,7 +145,7 @@ async function threadIds(source: AnySaver): Promise<string[]> {
 
 /**
  * Everything that a saver lists. It is read in pages, because some savers load all results before they return the first. If
- * a saver does not list by descending id, pages would skip checkpoints, and everything is read at once.
+ * a saver does not list by descending id, pages would skip checkpoints, so everything is read in one page.
  */
 async function listAll(source: AnySaver, config: RunnableConfig): Promise<Listed[]> {
   const found: Listed[] = [];

@@ -83,7 +83,7 @@ export class Thread {
   }
 
   /**
-   * Resolves when the put of this checkpoint has ended, even with an error, or when no put is in progress any more. A graph does
+   * Resolves when the put of this checkpoint has ended, even with an error, or when no put is in progress. A graph does
    * not wait for its puts, so the graph can write to a checkpoint that has not been put yet.
    */
   async waitForCheckpoint(address: ThreadAddress, id: string): Promise<void> {

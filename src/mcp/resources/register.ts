@@ -8,6 +8,8 @@ import {
 } from "@modelcontextprotocol/server";
 import { describeError } from "../errors.js";
 import type { AgentScope } from "../scope.js";
+import { TOOLS } from "../tools/catalog.js";
+import { toFullOutputSchema } from "../tools/json-schema.js";
 import type { TrackWork } from "../tools/register.js";
 import {
   readAgent,
@@ -35,6 +37,7 @@ export function registerResources(server: McpServer, scope: AgentScope, track: T
   register("conversations", "Conversations", "The newest conversations.", () => readConversations(scope));
   register("agents", "Agents", "The agents.", () => readAgents(scope));
   register("stats", "Stats", "How much is stored.", () => scope.sp.stats(scope.agentFilter()));
+  register("schemas", "Schemas", "Complete JSON schemas of the results of all tools.", async () => describeResults());
 
   const sessions = completeIds(() => scope.sp.sessions.list(scope.agentFilter()));
   const conversations = completeIds(() => scope.sp.conversations.list(scope.agentFilter()));
@@ -79,6 +82,11 @@ export function registerResources(server: McpServer, scope: AgentScope, track: T
     { title: "Agent", description: "An agent with its state.", mimeType: JSON_TYPE },
     (uri, { id }) => read(uri, () => readAgent(scope, decodeUriPart(id))),
   );
+}
+
+/** The schemas that `tools/list` contains only in part. */
+function describeResults(): Record<string, unknown> {
+  return Object.fromEntries(TOOLS.map(({ name, output }) => [name, toFullOutputSchema(output)]));
 }
 
 async function readContents(uri: URL, load: () => Promise<unknown>, confined: boolean): Promise<ReadResourceResult> {

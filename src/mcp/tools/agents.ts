@@ -25,18 +25,18 @@ const agentSave = defineTool({
     "Saves an agent: its name, instructions, settings and durable state. Creates the agent if the id is new; otherwise changes the given fields and keeps the others. `state` and `config` are replaced completely. Returns the agent with its new version.",
   input: z.strictObject({
     id: z.string().min(1),
-    name: z.string().optional().describe("Default for a new agent: its id."),
-    type: z.string().nullable().optional().describe("The type of agent, such as the name of a model. null removes it."),
-    systemPrompt: z.string().nullable().optional().describe("Its instructions. null removes them."),
+    name: z.string().optional(),
+    type: z.string().nullable().optional().describe("null removes it."),
+    systemPrompt: z.string().nullable().optional().describe("null removes it."),
     capabilities: z.array(z.string()).optional(),
     config: JSON_OBJECT.optional(),
-    state: JSON_VALUE.optional().describe("Its durable state: any JSON."),
-    metadata: JSON_OBJECT.optional().describe("Included in lists, so keep it small."),
+    state: JSON_VALUE.optional(),
+    metadata: JSON_OBJECT.optional(),
     expectedVersion: z
       .int()
       .min(0)
       .optional()
-      .describe("Fail with CONFLICT unless the agent has this version. 0: the agent must be new."),
+      .describe("Fail with CONFLICT unless it has this version. 0: it must be new."),
   }),
   output: z.object({ agent: AGENT_INFO }),
   writes: true,
@@ -56,20 +56,17 @@ const agentSave = defineTool({
 const agentLoad = defineTool({
   name: "agent_load",
   title: "Load an agent",
-  description:
-    "Loads an agent with its instructions, settings, state and the ids of its active conversations. A large state is returned in parts: `omitted` lists the missing ones; load them with `pointer` and `from`.",
+  description: "Loads an agent with its instructions, settings, state and the ids of its active conversations.",
   input: z.strictObject({
     id: z.string().min(1),
-    pointer: POINTER.describe('JSON pointer into { systemPrompt, config, state }, such as "/state/notes".'),
+    pointer: POINTER.describe('JSON pointer into `content`, such as "/state/notes".'),
     from: FROM,
   }),
   output: z.object({
     agent: AGENT_INFO,
-    content: z.unknown().describe("{ systemPrompt, config, state }, or the part of it at `pointer`."),
+    content: z.unknown().describe("{ systemPrompt, config, state }, or a part."),
     omitted: OMITTED,
-    activeConversations: z
-      .array(z.string())
-      .describe(`At most ${MAX_CONVERSATIONS} ids; conversation_list returns all.`),
+    activeConversations: z.array(z.string()),
     skipped: SKIPPED,
   }),
   writes: false,

@@ -5,20 +5,20 @@ import { checkpointNotFound, invalidArgument } from "../errors.js";
 import { applyPatch, PATCH, type PatchOperation } from "../json-patch.js";
 import { omitUndefined } from "../omit-undefined.js";
 import { decodeCursor, encodeCursor, fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS } from "../paging.js";
-import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
-import { CHECKPOINT_REF, JSON_VALUE } from "./arguments.js";
-import { CHECKPOINT_FIELDS, toSaveOptions } from "./session-save.js";
+import { CHANGE, SAVED_CHECKPOINT, toChange, toSavedCheckpoint } from "../result-schemas.js";
+import { CHECKPOINT_REF, JSON_VALUE, SESSION } from "./arguments.js";
+import { CHECKPOINT_FIELDS, pickCheckpointFields, toSaveOptions } from "./session-save.js";
 import { defineTool, type Tool } from "./tool.js";
 
 const checkpointDiff = defineTool({
   name: "checkpoint_diff",
   title: "Compare two checkpoints",
   description:
-    "Compares the states of two checkpoints of a session. Returns a list of changes with JSON pointers, to be read in order. Large values are shortened; session_resume with `checkpoint` and `pointer` returns them completely.",
+    "Compares the states of two checkpoints of a session. Returns changes with JSON pointers, in order. Large values are shortened; session_resume with `checkpoint` and `pointer` returns them completely.",
   input: z.strictObject({
-    session: z.string().min(1),
+    session: SESSION,
     from: CHECKPOINT_REF,
-    to: CHECKPOINT_REF.optional().describe("Default: the newest checkpoint."),
+    to: CHECKPOINT_REF.optional().describe("Default: the newest."),
     ...PAGE_ARGUMENTS,
   }),
   output: z.object({ changes: z.array(CHANGE), changeCount: z.number(), nextCursor: NEXT_CURSOR }),
@@ -47,16 +47,16 @@ const checkpointFork = defineTool({
   name: "checkpoint_fork",
   title: "Branch from a checkpoint",
   description:
-    "Starts a branch at a checkpoint of a session, to try something else from there. What was saved before does not change. Optionally the branch starts with another `state`, or with `changes` to the state of the checkpoint. Continue with session_save and session_resume and the name of the branch.",
+    "Starts a branch at a checkpoint of a session, to try something else from there. What was saved before does not change. The branch can start with another `state`, or with `changes`. Pass its name to session_save and session_resume to continue on it.",
   input: z.strictObject({
-    session: z.string().min(1),
+    session: SESSION,
     checkpoint: CHECKPOINT_REF,
-    branch: z.string().optional().describe("The name of the branch. Default: a generated name, which is returned."),
-    state: JSON_VALUE.optional().describe("The first state of the branch."),
-    changes: PATCH.optional().describe("Instead of `state`: changes to the state of the checkpoint."),
+    branch: z.string().optional().describe("Default: a generated name."),
+    state: JSON_VALUE.optional(),
+    changes: PATCH.optional().describe("Instead of `state`: JSON Patch of the checkpoint."),
     ...CHECKPOINT_FIELDS,
   }),
-  output: z.object({ session: z.string(), branch: z.string(), checkpoint: CHECKPOINT_INFO }),
+  output: z.object({ session: z.string(), branch: z.string(), checkpoint: SAVED_CHECKPOINT }),
   writes: true,
   async run(input, scope) {
     const { session: id, checkpoint: ref, branch } = input;
@@ -65,11 +65,11 @@ const checkpointFork = defineTool({
     const state = await firstState(session, ref, input);
     const fork = await session.fork(ref, {
       ...omitUndefined({ branch }),
-      ...(state !== undefined && { ...toSaveOptions(input), state }),
+      ...(state !== undefined && { ...toSaveOptions(input, scope), state }),
     });
     const head = await fork.head();
     if (!head) throw checkpointNotFound(ref);
-    return { session: id, branch: fork.branch, checkpoint: toCheckpointInfo(head) };
+    return { session: id, branch: fork.branch, checkpoint: toSavedCheckpoint(head) };
   },
 });
 
@@ -91,7 +91,7 @@ async function firstState(
     throw invalidArgument("Pass either `state` or `changes`, not both.");
   }
   // A label and other fields need a new checkpoint too.
-  const needsCheckpoint = changes !== undefined || Object.keys(toSaveOptions(fields)).length > 0;
+  const needsCheckpoint = changes !== undefined || Object.keys(pickCheckpointFields(fields)).length > 0;
   if (state !== undefined || !needsCheckpoint) return state;
   const checkpoint = await session.load(ref);
   if (!checkpoint) throw checkpointNotFound(ref);

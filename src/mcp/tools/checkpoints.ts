@@ -4,32 +4,39 @@ import { isSavepointError, type RestorePlan, type RestoreReport } from "../../in
 import { invalidArgument } from "../errors.js";
 import { omitUndefined } from "../omit-undefined.js";
 import { fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
-import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
-import { AGENT, JSON_OBJECT } from "./arguments.js";
+import {
+  CHANGE,
+  CHECKPOINT_INFO,
+  SAVED_CHECKPOINT,
+  toChange,
+  toCheckpointInfo,
+  toSavedCheckpoint,
+} from "../result-schemas.js";
+import { AGENT, JSON_OBJECT, SESSION } from "./arguments.js";
 import { defineTool, DELETION, type Tool } from "./tool.js";
 
 /** How many changes a restore lists at most. checkpoint_diff returns all of them. */
 const MAX_CHANGES = 100;
-const ID = z.string().min(1).describe('The id of a checkpoint, or "session#seq".');
+const ID = z.string().min(1).describe('Its id, or "session#seq".');
 
 const checkpointCreate = defineTool({
   name: "checkpoint_create",
   title: "Create a checkpoint of an agent",
   description:
-    "Creates a checkpoint of an agent with all its conversations as they are now. It copies nothing, so it is cheap. Use it before something risky; checkpoint_restore restores it. To save the work of a session, use session_save.",
+    "Creates a checkpoint of an agent with all its conversations as they are now. It copies nothing. Use it before something risky; checkpoint_restore restores it. To save your work, use session_save.",
   input: z.strictObject({
-    agent: AGENT.describe("The agent. Required unless this server is confined to one."),
-    label: z.string().optional().describe("A name to recognise it by."),
+    agent: AGENT.describe("Required unless this server is confined to one."),
+    label: z.string().optional(),
     description: z.string().optional(),
     metadata: JSON_OBJECT.optional(),
-    pinned: z.boolean().optional().describe("A pinned checkpoint is never pruned."),
+    pinned: z.boolean().optional().describe("Never pruned."),
   }),
-  output: z.object({ checkpoint: CHECKPOINT_INFO }),
+  output: z.object({ checkpoint: SAVED_CHECKPOINT }),
   writes: true,
   async run({ agent: name, ...rest }, scope) {
     const agent = scope.resolveAgent(name);
     if (agent === undefined) throw invalidArgument("`agent` is required.");
-    return { checkpoint: toCheckpointInfo(await scope.sp.checkpoints.create({ ...omitUndefined(rest), agent })) };
+    return { checkpoint: toSavedCheckpoint(await scope.sp.checkpoints.create({ ...omitUndefined(rest), agent })) };
   },
 });
 
@@ -37,7 +44,7 @@ const checkpointRestore = defineTool({
   name: "checkpoint_restore",
   title: "Restore a checkpoint",
   description:
-    "Restores a checkpoint. Of an agent: restores the agent and its conversations, removes newer conversations and recreates deleted ones. Of a session: its state becomes the newest again. The current state is saved as a checkpoint first: restore `before` to undo. Call it with dryRun first to see what would change.",
+    "Restores a checkpoint. Of a session: its state becomes the newest again. Of an agent: restores the agent with its conversations, and removes newer ones. The current state is saved first: restore `before` to undo. Call it with dryRun first to see what would change.",
   input: z.strictObject({
     id: ID,
     dryRun: z.boolean().default(false).describe("Only return what would change."),
@@ -46,13 +53,13 @@ const checkpointRestore = defineTool({
     dryRun: z.boolean(),
     agent: z.string().optional(),
     session: z.string().optional(),
-    changes: z.array(CHANGE).describe(`Changes to the state, at most ${MAX_CHANGES}; fewer if they are large.`),
+    changes: z.array(CHANGE),
     changeCount: z.number(),
     restored: z.array(z.object({ id: z.string(), messagesBefore: z.number(), messagesAfter: z.number() })),
-    recreated: z.array(z.string()).describe("Deleted conversations that are created again."),
-    removed: z.array(z.string()).describe("Newer conversations that are removed."),
-    checkpoint: CHECKPOINT_INFO.optional().describe("The newest checkpoint after the restore."),
-    before: CHECKPOINT_INFO.optional().describe("The state before the restore: restore this checkpoint to undo."),
+    recreated: z.array(z.string()),
+    removed: z.array(z.string()),
+    checkpoint: SAVED_CHECKPOINT.optional(),
+    before: SAVED_CHECKPOINT.optional(),
   }),
   writes: true,
   destructive: true,
@@ -73,8 +80,8 @@ const checkpointRestore = defineTool({
       restored: [...restored],
       recreated: [...recreated],
       removed: [...removed],
-      checkpoint: checkpoint && toCheckpointInfo(checkpoint),
-      before: before && toCheckpointInfo(before),
+      checkpoint: checkpoint && toSavedCheckpoint(checkpoint),
+      before: before && toSavedCheckpoint(before),
     };
   },
 });
@@ -83,11 +90,11 @@ const checkpointList = defineTool({
   name: "checkpoint_list",
   title: "List checkpoints",
   description:
-    "Lists checkpoints of sessions and agents, newest first, without their states: time, kind, status, label and resume hint. Use it to find sessions to resume, checkpoints to restore, and ids for session_resume, checkpoint_diff, checkpoint_fork and checkpoint_restore.",
+    "Lists checkpoints of sessions and agents, newest first, without their states: time, kind, status, label and resume hint. Use it to find ids for session_resume, checkpoint_diff, checkpoint_fork and checkpoint_restore.",
   input: z.strictObject({
-    session: z.string().min(1).optional().describe("Only checkpoints of this session."),
-    agent: AGENT.describe("Only checkpoints of this agent and its sessions."),
-    of: z.enum(["agent", "session"]).optional().describe("Only checkpoints of agents, or only those of sessions."),
+    session: SESSION.optional(),
+    agent: AGENT,
+    of: z.enum(["agent", "session"]).optional().describe("Only those of agents, or of sessions."),
     kind: z.enum(["automatic", "manual", "preOperation", "recovery"]).optional(),
     ...PAGE_ARGUMENTS,
   }),
@@ -114,7 +121,7 @@ const checkpointDelete = defineTool({
   name: "checkpoint_delete",
   title: "Delete a checkpoint",
   description:
-    "Deletes one checkpoint permanently. If it is the newest of its session, the session continues from the previous one; an agent does not change. Fails with CONFLICT if something needs the checkpoint, such as a branch. Returns whether it existed.",
+    "Deletes one checkpoint permanently. If it is the newest of its session, the session continues from the previous one. Fails with CONFLICT if something needs it, such as a branch. Returns whether it existed.",
   input: z.strictObject({ id: ID }),
   ...DELETION,
   async run({ id }, scope) {

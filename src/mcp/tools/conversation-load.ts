@@ -4,17 +4,17 @@ import { type Conversation, type ConversationEntry, SavepointError } from "../..
 import { invalidArgument } from "../errors.js";
 import { omitUndefined } from "../omit-undefined.js";
 import { MAX_CHARACTERS, OMITTED, outline, type OutlineOptions } from "../outline.js";
-import { decodeCursor, encodeCursor, PAGE_ARGUMENTS } from "../paging.js";
+import { decodeCursor, encodeCursor, NEXT_CURSOR, PAGE_ARGUMENTS } from "../paging.js";
 import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
 import { FROM, POINTER } from "./arguments.js";
 import { defineTool } from "./tool.js";
 
 const ENTRY = z.object({
-  index: z.number().describe("Position in the conversation, starting with 0."),
+  index: z.number(),
   id: z.string(),
   timestamp: z.string(),
   role: z.string().optional(),
-  message: z.unknown().describe("Exactly as it was saved."),
+  message: z.unknown(),
   omitted: OMITTED,
 });
 
@@ -25,25 +25,22 @@ export const conversationLoad = defineTool({
   name: "conversation_load",
   title: "Load a conversation",
   description:
-    "Loads a conversation with its newest messages in chronological order. `nextCursor` leads to the page of OLDER messages; each page is itself in chronological order. A large message is shortened: call again with `index` of the message, and with `pointer` and `from` of the omitted part. `at` returns the conversation as of a checkpoint of its agent.",
+    "Loads a conversation with its newest messages in chronological order; `nextCursor` leads to the page of OLDER messages. A large message is shortened: call again with its `index`, and with `pointer` and `from` of the omitted part.",
   input: z.strictObject({
     id: z.string().min(1),
-    limit: PAGE_ARGUMENTS.limit.describe("Maximum number of messages; fewer if they are large."),
-    cursor: PAGE_ARGUMENTS.cursor.describe("`nextCursor` of the previous page: returns the messages before it."),
-    at: z.string().optional().describe("Id of a checkpoint of the agent: returns the conversation as it was then."),
-    index: z.int().min(0).optional().describe("Return only the message at this position."),
-    pointer: POINTER.describe("With `index`: JSON pointer into the message."),
+    limit: PAGE_ARGUMENTS.limit,
+    cursor: PAGE_ARGUMENTS.cursor,
+    at: z.string().optional().describe("Id of a checkpoint of its agent: the conversation as it was then."),
+    index: z.int().min(0).optional().describe("Only the message at this position."),
+    pointer: POINTER,
     from: FROM,
   }),
   output: z.object({
     conversation: CONVERSATION_INFO,
-    first: z.number().describe("Position of the first of these messages; 0 is the start of the conversation."),
+    first: z.number(),
     messages: z.array(ENTRY),
-    nextCursor: z.string().optional().describe("Pass it as `cursor` to get older messages. Missing at the start."),
-    lost: z
-      .array(z.object({ index: z.number(), reason: z.string() }))
-      .optional()
-      .describe("Messages that are damaged and cannot be returned."),
+    nextCursor: NEXT_CURSOR,
+    lost: z.array(z.object({ index: z.number(), reason: z.string() })).optional(),
   }),
   writes: false,
   async run({ id, limit, cursor, at, index, pointer, from }, scope) {

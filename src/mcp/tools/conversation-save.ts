@@ -9,25 +9,22 @@ import { AGENT, JSON_OBJECT } from "./arguments.js";
 import { defineTool } from "./tool.js";
 
 const INPUT = z.strictObject({
-  id: z.string().min(1).optional().describe("Default: a new conversation, whose id is returned."),
-  agent: AGENT.describe("The agent that owns the conversation. Cannot be changed later."),
+  id: z.string().min(1).optional().describe("Default: a new one."),
+  agent: AGENT.describe("The owner of a new conversation."),
   messages: z
     .array(JSON_OBJECT)
     .optional()
-    .describe('Messages such as { "role": "user", "content": "…" }, or of any SDK. They are stored unchanged.'),
-  mode: z
-    .enum(["append", "replace"])
-    .default("append")
-    .describe("append: add the messages at the end. replace: replace all existing messages."),
+    .describe('Such as { "role": "user", "content": "…" }, or of any SDK. Stored unchanged.'),
+  mode: z.enum(["append", "replace"]).default("append"),
   expectedMessages: z
     .int()
     .min(0)
     .optional()
-    .describe("With replace: fail with CONFLICT unless the conversation has this many messages now."),
-  title: z.string().optional().describe("Default: the start of the first user message."),
+    .describe("With replace: fail with CONFLICT unless it has this many messages."),
+  title: z.string().optional(),
   tags: z.array(z.string()).optional(),
   archived: z.boolean().optional(),
-  metadata: JSON_OBJECT.optional().describe("Included in lists, so keep it small."),
+  metadata: JSON_OBJECT.optional(),
 });
 
 type Input = z.output<typeof INPUT>;
@@ -38,7 +35,7 @@ export const conversationSave = defineTool({
   name: "conversation_save",
   title: "Save a conversation",
   description:
-    "Creates a conversation, appends messages to it, or changes its title, tags, metadata or archive flag. By default messages are APPENDED: send only the new ones. Concurrent appends are safe. Fields that are not given do not change. Returns the conversation without its messages. Calling it twice appends twice.",
+    "Creates a conversation, appends messages to it, or changes its title, tags, metadata or archive flag. By default messages are APPENDED: send only the new ones. Fields that are not given do not change. Returns the conversation without its messages.",
   input: INPUT,
   output: z.object({ conversation: CONVERSATION_INFO, created: z.boolean() }),
   writes: true,

@@ -4,7 +4,7 @@ import { isSavepointError } from "../../index.js";
 import { omitUndefined } from "../omit-undefined.js";
 import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
-import { AGENT, TIME_ARGUMENT } from "./arguments.js";
+import { AGENT, TIME_ARGUMENT, toDate } from "./arguments.js";
 import { conversationLoad } from "./conversation-load.js";
 import { conversationSave } from "./conversation-save.js";
 import { defineTool, DELETION, type Tool } from "./tool.js";
@@ -33,10 +33,10 @@ const conversationList = defineTool({
   description:
     "Lists conversations, most recently created first, without their messages. Use conversation_search to find one by its contents.",
   input: z.strictObject({
-    agent: AGENT.describe("Only conversations of this agent."),
-    tag: z.string().optional().describe("Only conversations with this tag."),
-    archived: z.boolean().optional().describe("true: only archived ones. false: only others. Default: both."),
-    since: TIME_ARGUMENT.optional().describe("Only conversations with a message since this time."),
+    agent: AGENT,
+    tag: z.string().optional(),
+    archived: z.boolean().optional().describe("Default: both."),
+    since: TIME_ARGUMENT.optional().describe("Only those with a message since then."),
     ...PAGE_ARGUMENTS,
   }),
   output: z.object({ conversations: z.array(CONVERSATION_INFO), nextCursor: NEXT_CURSOR }),
@@ -59,14 +59,14 @@ const conversationSearch = defineTool({
   name: "conversation_search",
   title: "Search conversations",
   description:
-    "Finds conversations that contain the given text anywhere in a message or in the title, ignoring case. Wildcards and operators are not supported. Returns one hit per conversation, the best first: complete words before parts of words, then newer messages. Use conversation_load to read around a hit.",
+    "Finds conversations that contain the given text in a message or in the title, ignoring case. There are no wildcards or operators. Returns one hit per conversation: complete words before parts of words, then newer messages. Use conversation_load to read around a hit.",
   input: z.strictObject({
-    text: z.string().min(1).describe("The text to find. One word or phrase finds more than a sentence."),
-    agent: AGENT.describe("Only in conversations of this agent."),
-    role: z.enum(["system", "user", "assistant", "tool"]).optional().describe("Only in messages with this role."),
-    tags: z.array(z.string()).optional().describe("Only in conversations with all of these tags."),
-    archived: z.boolean().optional().describe("true: only archived ones. false: only others. Default: both."),
-    since: TIME_ARGUMENT.optional().describe("Only in messages since this time."),
+    text: z.string().min(1).describe("One word or phrase."),
+    agent: AGENT,
+    role: z.enum(["system", "user", "assistant", "tool"]).optional(),
+    tags: z.array(z.string()).optional().describe("Only conversations with all of these."),
+    archived: z.boolean().optional().describe("Default: both."),
+    since: TIME_ARGUMENT.optional(),
     limit: PAGE_ARGUMENTS.limit,
   }),
   output: z.object({
@@ -75,13 +75,13 @@ const conversationSearch = defineTool({
         conversation: z.string(),
         agent: z.string().optional(),
         title: z.string().optional(),
-        messageId: z.string().optional().describe("Missing if the title matches."),
+        messageId: z.string().optional(),
         role: z.string().optional(),
         timestamp: z.string(),
         snippet: z.string(),
       }),
     ),
-    more: z.boolean().describe("Whether there are more hits than `limit`. Then narrow the search."),
+    more: z.boolean().describe("More hits than `limit`."),
   }),
   writes: false,
   async run({ text, agent, role, tags, archived, since, limit }, scope) {
@@ -99,10 +99,6 @@ const conversationSearch = defineTool({
     return { hits, more: own.length > limit };
   },
 });
-
-function toDate(time: string | number | undefined): Date | undefined {
-  return time === undefined ? undefined : new Date(time);
-}
 
 export const CONVERSATION_TOOLS: readonly Tool[] = [
   conversationSave,

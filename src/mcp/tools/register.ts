@@ -1,8 +1,6 @@
 /**
  * Registers the tools. Its request handlers replace those of the SDK, so that invalid arguments and tools that are not
  * offered are reported with a code and with what to do next.
- *
- * To add a tool, define it with `defineTool` in a file of this folder and add it to {@link TOOLS}.
  */
 import {
   type CallToolResult,
@@ -11,43 +9,31 @@ import {
   ProtocolErrorCode,
   type Tool as ToolDefinition,
 } from "@modelcontextprotocol/server";
-import { z } from "zod";
 import { describeError, describeInvalidArguments, inputTooLarge, toErrorResult } from "../errors.js";
 import { isTooLarge } from "../input-size.js";
 import type { AgentScope } from "../scope.js";
-import { AGENT_TOOLS } from "./agents.js";
-import { BRANCH_TOOLS } from "./branches.js";
-import { CHECKPOINT_TOOLS } from "./checkpoints.js";
-import { CONVERSATION_TOOLS } from "./conversations.js";
-import { sessionResume } from "./session-resume.js";
-import { sessionSave } from "./session-save.js";
-import { persistenceStats } from "./stats.js";
+import { TOOLS } from "./catalog.js";
+import { toInputSchema, toOutputSchema } from "./json-schema.js";
 import type { Tool } from "./tool.js";
-
-/** All tools in the order in which they are listed: the most important ones first. */
-export const TOOLS: readonly Tool[] = [
-  sessionResume,
-  sessionSave,
-  ...CHECKPOINT_TOOLS,
-  ...BRANCH_TOOLS,
-  ...CONVERSATION_TOOLS,
-  ...AGENT_TOOLS,
-  persistenceStats,
-];
 
 /** Observes a request in progress, so that the store is not closed before it has ended. */
 export type TrackWork = <T>(work: Promise<T>) => Promise<T>;
 
-export function registerTools(server: McpServer, scope: AgentScope, write: boolean, track: TrackWork): void {
-  const tools = TOOLS.filter(({ writes }) => write || !writes).map(toDefinition);
+/** @param selected the tools that the server offers; without `write`, only those that do not write */
+export function registerTools(
+  server: McpServer,
+  scope: AgentScope,
+  selected: readonly Tool[],
+  write: boolean,
+  track: TrackWork,
+): void {
+  const tools = selected.filter(({ writes }) => write || !writes).map(toDefinition);
   server.server.registerCapabilities({ tools: { listChanged: false } });
   server.server.setRequestHandler("tools/list", () => ({ tools }));
   server.server.setRequestHandler("tools/call", ({ params }) => {
-    const tool = TOOLS.find(({ name }) => name === params.name);
-    if (!tool) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${JSON.stringify(params.name)}.`);
-    }
-    if (tool.writes && !write) return readOnlyError(tool);
+    const tool = selected.find(({ name }) => name === params.name);
+    if (!tool) throw new ProtocolError(ProtocolErrorCode.InvalidParams, describeMissingTool(params.name));
+    if (tool.writes && !write) return toErrorResult(readOnlyError(tool));
     return track(callTool(tool, params.arguments ?? {}, scope));
   });
 }
@@ -67,11 +53,18 @@ async function callTool(tool: Tool, input: unknown, scope: AgentScope): Promise<
   }
 }
 
-function readOnlyError({ name }: Tool): CallToolResult {
-  return toErrorResult({
+function describeMissingTool(name: string): string {
+  const exists = TOOLS.some((tool) => tool.name === name);
+  return exists
+    ? `This server does not offer the tool ${name}. Ask the user to start it with --tools all, or with this tool in --tools.`
+    : `There is no tool ${JSON.stringify(name)}.`;
+}
+
+function readOnlyError({ name }: Tool): { code: string; message: string } {
+  return {
     code: "READ_ONLY",
     message: `${name} changes the store, and this server is read-only. Ask the user to start the server with --write.`,
-  });
+  };
 }
 
 function toDefinition(tool: Tool): ToolDefinition {
@@ -80,12 +73,12 @@ function toDefinition(tool: Tool): ToolDefinition {
     name,
     title,
     description,
-    inputSchema: z.toJSONSchema(tool.input, { io: "input" }) as ToolDefinition["inputSchema"],
-    outputSchema: z.toJSONSchema(tool.output, { io: "output" }) as ToolDefinition["inputSchema"],
+    inputSchema: toInputSchema(tool.input) as ToolDefinition["inputSchema"],
+    outputSchema: toOutputSchema(tool.output) as ToolDefinition["inputSchema"],
+    // The other two hints have no meaning for a tool that only reads.
     annotations: {
       readOnlyHint: !writes,
-      destructiveHint: destructive,
-      idempotentHint: idempotent,
+      ...(writes && { destructiveHint: destructive, idempotentHint: idempotent }),
       openWorldHint: false,
     },
   };

@@ -1,53 +1,84 @@
 /** The tool that returns everything an agent needs to continue a session. */
 import { z } from "zod";
-import { type CheckpointRef, SavepointError, type Session } from "../../index.js";
+import {
+  type AnyCheckpointInfo,
+  type CheckpointRef,
+  SavepointError,
+  type Session,
+  type SessionInfo,
+} from "../../index.js";
 import { checkpointNotFound, sessionNotFound } from "../errors.js";
 import { omitUndefined } from "../omit-undefined.js";
 import { abbreviate, OMITTED, outline } from "../outline.js";
-import { CHECKPOINT_INFO, SKIPPED, toCheckpointInfo, toSkipped, toTime } from "../result-schemas.js";
+import { projectOf } from "../project.js";
+import {
+  CHECKPOINT_INFO,
+  QUESTION,
+  SESSION_INFO,
+  shorten,
+  SKIPPED,
+  toCheckpointInfo,
+  toQuestion,
+  toSkipped,
+  toTime,
+} from "../result-schemas.js";
 import type { AgentScope } from "../scope.js";
-import { AGENT, CHECKPOINT_REF, FROM, POINTER } from "./arguments.js";
+import { AGENT, CHECKPOINT_REF, FROM, POINTER, SESSION } from "./arguments.js";
+import { walkSessions } from "./session-list.js";
 import { defineTool } from "./tool.js";
 
 const MAX_BRANCHES = 50;
+
+/** How many sessions are listed if none belongs to the project. */
+const MAX_CANDIDATES = 10;
+/** How many checkpoints are read to find the newest one of the project, before all sessions are. */
+const MAX_WALKED = 200;
+
+const CANDIDATE = SESSION_INFO.pick({ session: true, agent: true, project: true, updatedAt: true, label: true });
 
 export const sessionResume = defineTool({
   name: "session_resume",
   title: "Resume a session",
   description:
-    "Loads the newest intact state of a session with everything that is needed to continue: the next step (`resumeHint`), tool calls without an answer, open questions to a person, and damaged checkpoints that were skipped. Call it before you continue earlier work. With `checkpoint` it returns an earlier state. It changes nothing. A large state is returned in parts: `omitted` lists the missing ones; load them with `pointer` and `from`.",
+    "Loads the newest intact state of a session with what is needed to continue: the next step (`resumeHint`), unanswered tool calls, open questions to a person. Call it before you continue earlier work. Without `session` it loads the session of the current project that was saved last; if there is none, it lists `candidates`. With `checkpoint` it returns an earlier state.",
   input: z.strictObject({
-    session: z.string().min(1).optional().describe("Default: the session that was saved last."),
-    agent: AGENT.describe("Without `session`: only sessions of this agent."),
-    checkpoint: CHECKPOINT_REF.optional().describe(
-      'An earlier checkpoint: id, "session#seq", { seq }, { step } or { label }.',
-    ),
+    session: SESSION.optional(),
+    project: z.enum(["current", "any"]).default("current").describe("Without `session`: any includes other projects."),
+    agent: AGENT.describe("Without `session`: only of this agent."),
+    checkpoint: CHECKPOINT_REF.optional(),
     branch: z.string().optional().describe("Default: main."),
-    pointer: POINTER.describe('JSON pointer into the state, such as "/messages". Default: the complete state.'),
+    pointer: POINTER,
     from: FROM,
-    partial: z.boolean().default(false).describe("With `checkpoint`: return the intact parts of a damaged state."),
+    partial: z.boolean().default(false).describe("With `checkpoint`: the intact parts of a damaged state."),
   }),
   output: z.object({
-    session: z.string(),
+    /** Missing if there is none to resume. Then there are only `candidates` and `message`. */
+    session: z.string().optional(),
+    candidates: z.array(CANDIDATE).optional(),
+    message: z.string().optional(),
     agent: z.string().optional(),
-    status: z.string().describe("Status of the run on main. `interrupted`: its process has crashed."),
+    /** The status of the branch main. */
+    status: z.string().optional(),
     reason: z.string().optional(),
     wakeAt: z.string().optional(),
-    checkpoint: CHECKPOINT_INFO.describe("The checkpoint of the state: pass its id as `after` to session_save."),
-    step: z.number(),
+    checkpoint: CHECKPOINT_INFO.optional().describe("Pass its id as `after` to session_save."),
+    step: z.number().optional(),
     label: z.string().optional(),
     resumeHint: z.string().optional(),
-    state: z.unknown(),
+    state: z.unknown().optional(),
     omitted: OMITTED,
-    pendingToolCalls: z.array(z.unknown()).describe("Tool calls in the state that have no answer yet."),
-    questions: z.array(z.unknown()).describe("Questions that the run on main waits for."),
-    skipped: SKIPPED,
-    lost: z.unknown().optional().describe("With `partial`: the damaged parts of the state."),
-    branches: z.array(z.string()),
+    pendingToolCalls: z.array(z.unknown()).optional(),
+    questions: z.array(QUESTION).optional(),
+    skipped: SKIPPED.optional(),
+    /** With `partial`: the damaged parts. */
+    lost: z.unknown().optional(),
+    branches: z.array(z.string()).optional(),
   }),
   writes: false,
   async run(input, scope) {
-    const id = input.session ?? (await newestSession(scope, input.agent));
+    const found = input.session ?? (await findNewest(scope, input));
+    if (typeof found !== "string") return found;
+    const id = found;
     const { branch, checkpoint: ref, pointer, from, partial } = input;
     const session = await scope.openSession(id, omitUndefined({ branch }));
     const info = await scope.loadSession(id);
@@ -69,7 +100,7 @@ export const sessionResume = defineTool({
       state: value,
       omitted,
       pendingToolCalls: pendingToolCalls.map((call) => abbreviate(call)),
-      questions: info.questions.map((question) => abbreviate(question)),
+      questions: info.questions.map(toQuestion),
       skipped: toSkipped(skipped),
       lost: holes.length > 0 ? abbreviate(holes) : undefined,
       branches,
@@ -77,10 +108,55 @@ export const sessionResume = defineTool({
   },
 });
 
-async function newestSession(scope: AgentScope, agent: string | undefined): Promise<string> {
-  const newest = scope.sp.checkpoints.list({ ...scope.agentFilter(agent), of: "session", limit: 1 });
-  for await (const { sessionId } of newest) if (sessionId !== undefined) return sessionId;
-  throw new SavepointError("SESSION_NOT_FOUND", "No session is saved yet. Call session_save to start one.");
+type Candidate = z.output<typeof CANDIDATE>;
+
+/** What the tool returns if there is no session to resume. */
+interface NothingFound {
+  readonly message: string;
+  readonly candidates: Candidate[];
+}
+
+/** The session that was saved last, by default in the project of the server. */
+async function findNewest(
+  scope: AgentScope,
+  { project, agent }: { readonly project: "current" | "any"; readonly agent?: string | undefined },
+): Promise<string | NothingFound> {
+  const filter = scope.agentFilter(agent);
+  const candidates = new Map<string, Candidate>();
+  let walked = 0;
+  for await (const info of scope.sp.checkpoints.list({ ...filter, of: "session" })) {
+    if (info.sessionId === undefined || !scope.owns(info.agent)) continue;
+    if (project === "any" || projectOf(info) === scope.project) return info.sessionId;
+    if (candidates.size < MAX_CANDIDATES && !candidates.has(info.sessionId)) {
+      candidates.set(info.sessionId, toCandidate(info.sessionId, info));
+    }
+    // Other projects have saved much since then. There are fewer sessions than checkpoints.
+    if (++walked === MAX_WALKED) {
+      const newest = await findLastUpdated(scope, agent);
+      if (newest !== undefined) return newest;
+      break;
+    }
+  }
+  return { message: describeNothing(scope.project, candidates.size), candidates: [...candidates.values()] };
+}
+
+async function findLastUpdated(scope: AgentScope, agent: string | undefined): Promise<string | undefined> {
+  let newest: SessionInfo | undefined;
+  for await (const info of walkSessions(scope, { project: "current", agent })) {
+    if (!newest || info.updatedAt > newest.updatedAt) newest = info;
+  }
+  return newest?.id;
+}
+
+function toCandidate(session: string, info: AnyCheckpointInfo): Candidate {
+  const { agent, createdAt, label } = info;
+  return { session, agent, project: projectOf(info), updatedAt: toTime(createdAt), label: shorten(label) };
+}
+
+function describeNothing(project: string, others: number): string {
+  const start = "Call session_save to start one.";
+  if (others === 0) return `No session is saved yet. ${start}`;
+  return `No session of the project ${JSON.stringify(project)} is saved yet. ${start} To resume one of the candidates, ask the user, and pass its id as \`session\`.`;
 }
 
 async function listBranches(session: Session): Promise<string[]> {

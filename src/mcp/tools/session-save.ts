@@ -4,39 +4,39 @@ import { type CheckpointInfo, isSavepointError, type SaveOptions, SavepointError
 import { invalidArgument, sessionNotFound } from "../errors.js";
 import { applyPatch, PATCH } from "../json-patch.js";
 import { omitUndefined } from "../omit-undefined.js";
-import { CHECKPOINT_INFO, toCheckpointInfo } from "../result-schemas.js";
+import { withProject } from "../project.js";
+import { SAVED_CHECKPOINT, toSavedCheckpoint } from "../result-schemas.js";
 import type { AgentScope } from "../scope.js";
-import { AGENT, JSON_OBJECT, JSON_VALUE } from "./arguments.js";
+import { AGENT, JSON_OBJECT, JSON_VALUE, SESSION } from "./arguments.js";
 import { defineTool } from "./tool.js";
 
-/** Fields of a new checkpoint: arguments of `session_save`, and of `checkpoint_fork` for the first one of a branch. */
+/** Fields of a new checkpoint, also of the first one of a branch. */
 export const CHECKPOINT_FIELDS = {
-  label: z.string().optional().describe("A name to find it by later."),
+  label: z.string().optional(),
   description: z.string().optional(),
-  resumeHint: z.string().optional().describe("What to do next after a resume, in one sentence."),
-  status: z
-    .enum(["queued", "running", "waiting", "completed", "failed", "halted"])
-    .optional()
-    .describe("Status of the work. Default: running."),
-  reason: z.string().optional().describe("Why it failed, was halted or waits."),
-  tasksCompleted: z.int().min(0).optional(),
-  metadata: JSON_OBJECT.optional().describe("Included in lists, so keep it small."),
-  pinned: z.boolean().optional().describe("A pinned checkpoint is never pruned."),
+  resumeHint: z.string().optional().describe("The next step, in one sentence."),
+  metadata: JSON_OBJECT.optional(),
+  pinned: z.boolean().optional().describe("Never pruned."),
 };
 
+const STATUS_FIELDS = {
+  status: z.enum(["queued", "running", "waiting", "completed", "failed", "halted"]).optional(),
+  reason: z.string().optional(),
+  tasksCompleted: z.int().min(0).optional(),
+};
+
+const ALL_FIELDS = { ...CHECKPOINT_FIELDS, ...STATUS_FIELDS };
+
 const INPUT = z.strictObject({
-  session: z.string().min(1).describe("Any id, such as the id of the task. A new id starts a session."),
-  state: JSON_VALUE.optional().describe("The complete state: any JSON. Only changes are written to disk."),
+  session: SESSION.describe("Any id, such as the name of the task. A new id starts a session."),
+  state: JSON_VALUE.optional().describe("The complete state: any JSON."),
   changes: PATCH.optional().describe(
-    'Instead of `state`: changes to the newest state, applied in order: { op: "add" | "replace" | "remove", path, value }. `path` is a JSON pointer; "/list/-" appends to an array.',
+    'Instead of `state`: JSON Patch of the newest state. "/list/-" appends to an array.',
   ),
-  after: z
-    .string()
-    .optional()
-    .describe("Id of the checkpoint that you resumed from: fail with CONFLICT if there is a newer one."),
-  branch: z.string().optional().describe("Default: main. checkpoint_fork starts branches."),
-  agent: AGENT.describe("The agent that owns the session. Only needed when the session starts."),
-  ...CHECKPOINT_FIELDS,
+  after: z.string().optional().describe("Id of the checkpoint that you resumed: CONFLICT if there is a newer one."),
+  branch: z.string().optional().describe("Default: main."),
+  agent: AGENT.describe("The owner of a new session."),
+  ...ALL_FIELDS,
 });
 
 type Input = z.output<typeof INPUT>;
@@ -48,9 +48,9 @@ export const sessionSave = defineTool({
   name: "session_save",
   title: "Save a session",
   description:
-    "Saves the state of your work as the next checkpoint of a session, so that you or another agent can resume it after a crash. Call it after every step that must not be lost. Pass the complete `state`, or `changes` to the newest state, which is shorter. Earlier checkpoints are kept. The checkpoint is on disk when this returns. Returns the new checkpoint; session_resume loads it.",
+    "Saves your work as the next checkpoint of a session, so that you or another agent can resume it with session_resume, also after a crash. Call it after every step that must not be lost. Pass the complete `state`, or `changes` to it. Earlier checkpoints are kept. The checkpoint is on disk when this returns.",
   input: INPUT,
-  output: z.object({ checkpoint: CHECKPOINT_INFO }),
+  output: z.object({ checkpoint: SAVED_CHECKPOINT }),
   writes: true,
   async run(input, scope) {
     if ((input.state === undefined) === (input.changes === undefined)) {
@@ -58,9 +58,9 @@ export const sessionSave = defineTool({
     }
     for (let attempt = 1; ; attempt++) {
       try {
-        return { checkpoint: toCheckpointInfo(await save(scope, input)) };
+        return { checkpoint: toSavedCheckpoint(await save(scope, input)) };
       } catch (error) {
-        // Without `after`, the save is based on whatever is newest, also if that was saved a moment ago.
+        // Without `after`, the save is based on the newest checkpoint, even if that was saved a moment ago.
         const changed = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         if (!changed || input.after !== undefined || attempt === MAX_ATTEMPTS) throw error;
       }
@@ -73,12 +73,19 @@ async function save(scope: AgentScope, input: Input): Promise<CheckpointInfo> {
   const session = await scope.openSession(id, { ...omitUndefined({ branch, agent }), create: true });
   if (after !== undefined) await requireHead(scope, session, after);
   const state = changes === undefined ? input.state : await patchLatest(scope, session, changes);
-  return session.save(state, toSaveOptions(input));
+  return session.save(state, toSaveOptions(input, scope));
 }
 
-/** The options of a save that the input sets. */
-export function toSaveOptions(input: { readonly [Key in keyof typeof CHECKPOINT_FIELDS]?: unknown }): SaveOptions {
-  const keys = Object.keys(CHECKPOINT_FIELDS) as (keyof typeof CHECKPOINT_FIELDS)[];
+type CheckpointFields = { readonly [Key in keyof typeof ALL_FIELDS]?: unknown };
+
+/** The options of a save: the fields that the input sets, and the project. */
+export function toSaveOptions(input: CheckpointFields, { project }: AgentScope): SaveOptions {
+  return { ...pickCheckpointFields(input), metadata: withProject(input.metadata, project) };
+}
+
+/** The fields of a new checkpoint that the input sets. */
+export function pickCheckpointFields(input: CheckpointFields): SaveOptions {
+  const keys = Object.keys(ALL_FIELDS) as (keyof typeof ALL_FIELDS)[];
   return Object.fromEntries(keys.flatMap((key) => (input[key] === undefined ? [] : [[key, input[key]]])));
 }
 

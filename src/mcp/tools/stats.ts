@@ -8,7 +8,7 @@ export const persistenceStats = defineTool({
   title: "Count what is stored",
   description:
     "Counts agents, conversations, messages, sessions and checkpoints and their size in bytes, for the store or for one agent.",
-  input: z.strictObject({ agent: AGENT.describe("Only what belongs to this agent.") }),
+  input: z.strictObject({ agent: AGENT }),
   output: z.object({
     agent: z.string().optional(),
     agents: z.number(),

@@ -54,14 +54,14 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
   readonly finished: RunResult<State> | undefined;
   /** The state. Each checkpoint saves it, so set it before {@link stepDone}, {@link complete} and {@link fail}. */
   state: State;
-  /** Aborted when the run is cancelled or loses its lease. Effects get it too. */
+  /** Aborted when the run is cancelled or loses its lease. Effects also receive it. */
   readonly signal: AbortSignal;
   /** The usage of the session so far. */
   readonly usage: Required<Usage>;
 
   /**
    * Calls a model. The reply is durable before the promise resolves. Errors are not recorded, because the loop decides whether
-   * to retry. A recorded call of the same name with another `input` is `NONDETERMINISM`.
+   * to retry. Throws `NONDETERMINISM` if the recorded call with the same name had another `input`.
    */
   llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,

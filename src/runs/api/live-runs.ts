@@ -217,7 +217,7 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
     }
   }
 
-  /** Stops all runs, so that other processes can resume them at once. */
+  /** Stops all runs, so that other processes can resume them immediately. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);

@@ -264,7 +264,7 @@ export class Runs {
     return this.live.start(target, (work) => claimRun(work, request));
   }
 
-  /** Waits for the result: until earlier inputs are completed and, if requested, until the run does not wait any more. */
+  /** Waits for the result: until earlier inputs are completed and, if requested, until the run no longer waits. */
   async #finish(agent: Agent, request: RunRequest, first: StartedRun): Promise<RunResult> {
     const { session, branch } = request;
     // A step is restarted, and an ended run resumed, at most once.
@@ -349,7 +349,7 @@ async function deleteExpiredOwners(store: Store, now: number): Promise<void> {
 function alreadyOpen(session: string, branch: string): SavepointError {
   return new SavepointError(
     "ALREADY_RUNNING",
-    `${describeBranch(session, branch)} is being run by this process. End that run first with complete(), fail() or release(), also if its loop has thrown.`,
+    `${describeBranch(session, branch)} is being run by this process. End that run first with complete(), fail() or release(), even if its loop has thrown.`,
     { details: { sessionId: session, branch } },
   );
 }

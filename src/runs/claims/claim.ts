@@ -1,6 +1,6 @@
 /**
  * Claiming a branch: the right to write it. One commit checks all records that were read, raises the epoch and writes the
- * owner, so of two processes that claim a branch at once, one is refused and reads it again.
+ * owner, so if two processes claim a branch at the same time, one of them is rejected and reads the branch again.
  */
 import {
   type BranchCursor,

@@ -150,7 +150,7 @@ export class RunSaver {
         try {
           return await this.#commit(checkpoint, entries, inbox);
         } catch (error) {
-          // The places of the results are not certain any more.
+          // It is no longer known where the results are stored.
           this.clearResults();
           // Repeated if an input was queued in the meantime.
           if (!inbox || !isSavepointError(error, "CONFLICT") || !isConflictOn(error, inbox.key)) throw error;
@@ -248,7 +248,7 @@ export class RunSaver {
     };
   }
 
-  /** When the run is ready again; `undefined` if it has ended. A queued input makes it ready at once. */
+  /** When the run is ready again; `undefined` if it has ended. A queued input makes it ready immediately. */
   #readyAtAfter(checkpoint: RunCheckpoint, inbox: InboxState | undefined): number | null | undefined {
     const next = inbox?.hasInput && checkpoint.status === "completed" && this.#agent.definition.receive !== undefined;
     return checkpoint.runAt === undefined && next ? 0 : checkpoint.runAt;

@@ -32,7 +32,7 @@ export async function forkWithResults(
   if (!boundary || "unreadable" in boundary) {
     throw new SavepointError(
       "CHECKPOINT_NOT_FOUND",
-      `The checkpoint at which the step of ${sessionId}#${row.seq} started is not in the history any more: the strategy of the agent does not keep it. Use strategy "everyStep" to replace results of earlier steps.`,
+      `The checkpoint at which the step of ${sessionId}#${row.seq} started is no longer in the history: the strategy of the agent does not keep it. Use strategy "everyStep" to replace results of earlier steps.`,
     );
   }
   return forkAt(reader, number, boundary, name, (branch, tape) => {

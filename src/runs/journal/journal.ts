@@ -161,7 +161,7 @@ export class Journal {
     }
   }
 
-  /** The error with which this process may not write any more, given the stored record; `undefined` if it may. */
+  /** The error if this process may no longer write, according to the stored record; `undefined` if it may. */
   ownershipError(found: JournalRecord | undefined): SavepointError | undefined {
     const { number, epoch } = this.#record;
     if (found?.number !== number) return sessionDeleted(this.#reader.sessionId);

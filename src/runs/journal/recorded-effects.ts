@@ -1,5 +1,6 @@
 /** The effects of a step, as the entries of its journal describe them. */
 import { type ClassRegistry, equalsShadow, shadowToValue } from "../../state/index.js";
+import { SavepointError } from "../../errors.js";
 import type { EffectCall, EffectOutcome, EffectStart, EffectUsage, JournalOperation } from "./entry.js";
 
 /** An effect that was recorded before this attempt of the step. */
@@ -59,7 +60,9 @@ export class RecordedEffects {
         if (this.ordered.includes(effect)) this.ordered.splice(this.ordered.indexOf(effect), 1);
         return;
       case "end": {
-        const ended = effect ?? newEffect(entry.index, entry.started as EffectStart, entry.outcome);
+        const ended = effect ?? (entry.started && newEffect(entry.index, entry.started, entry.outcome));
+        if (!ended)
+          throw new SavepointError("DAMAGED", `The journal has a result of effect ${entry.index}, but not its start.`);
         this.byIndex.set(entry.index, ended);
         ended.isUnknown = false;
         ended.outcome = entry.outcome;

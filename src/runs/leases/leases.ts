@@ -3,8 +3,8 @@
  * that record. While anything runs, the lease is renewed three times per lease length by a thread of its own, so that a step
  * that computes for minutes does not lose it.
  *
- * If no thread can open the store (it is in memory, or a handle of the caller; or the package was bundled into one file), the
- * event loop renews the lease.
+ * If no thread can open the store (it is in memory or on a handle that the caller opened, or the package was bundled into
+ * one file), the event loop renews the lease.
  */
 import { randomBytes } from "node:crypto";
 import type { Context } from "../../context.js";
@@ -68,7 +68,7 @@ export class Leases {
     addLocalOwner(this.owner, this.#runs);
     const value = encodeOwner(await this.#nextRecord());
     this.#value = value;
-    // If several claims start at once, one of the others may have renewed the lease before this one commits.
+    // If several claims start at the same time, one of the others may have renewed the lease before this one commits.
     return { puts: [{ key: this.#key, value, ifAbsent: true }], wakes };
   }
 
@@ -100,8 +100,8 @@ export class Leases {
   }
 
   /**
-   * Ends the lease: nothing runs any more, and other processes need not wait until it expires. If that cannot be written, a
-   * failure is reported and other processes have to wait; this process does not.
+   * Ends the lease, so that other processes need not wait until it expires. Call it when no run is active. If the end of the lease
+   * cannot be written, the failure is reported, and other processes have to wait; this process does not.
    */
   async close(): Promise<void> {
     this.#stopRenewing();

@@ -59,7 +59,7 @@ export interface WaitingRun<State> extends Common<State>, Omit<Absent, "question
   readonly wakeAt: number | undefined;
 }
 
-/** The result of a run that is not running any more. Distinguish the cases by `status`. */
+/** The result of a run that has ended or waits. Distinguish the cases by `status`. */
 export type RunResult<State = unknown, Output = unknown> =
   | CompletedRun<State, Output>
   | EndedRun<State>

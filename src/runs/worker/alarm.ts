@@ -1,4 +1,4 @@
-/** A sleep that can be ended early. A call of `wake` before `sleep` ends the next sleep at once. */
+/** A sleep that can be ended early. A call to `wake` before `sleep` makes the next sleep return immediately. */
 export class Alarm {
   #isAwake = false;
   #end: (() => void) | undefined;

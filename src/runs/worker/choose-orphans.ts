@@ -1,6 +1,6 @@
 /**
- * Decides which abandoned runs a worker starts. A run whose processes have crashed repeatedly is suspected of causing that. It
- * may also have crashed together with another run beside it, so a worker tries at most one suspect at a time: if the worker
+ * Decides which abandoned runs a worker starts. A run whose processes have crashed repeatedly is suspected of causing that. But
+ * another run in the same process may have caused the crashes, so a worker runs at most one suspect at a time: if the worker
  * crashes, no other suspect gets the blame, and only the run that causes the crashes reaches the quarantine.
  */
 import type { Orphan } from "./find-work.js";
@@ -8,7 +8,7 @@ import type { Orphan } from "./find-work.js";
 /** This many crashes make a run a suspect. */
 const SUSPICIOUS_CRASHES = 2;
 
-/** The number of crashes from which on a run is a suspect: at least one less than the number that quarantines it. */
+/** The number of crashes that make a run a suspect: at least one less than the number that quarantines it. */
 export function suspicionThreshold(maxCrashes: number): number {
   return Math.max(1, Math.min(SUSPICIOUS_CRASHES, maxCrashes - 1));
 }

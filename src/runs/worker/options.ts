@@ -20,7 +20,7 @@ export interface WorkerOptions {
    */
   readonly name?: string;
   /**
-   * How often the worker polls for work. If the store sends notifications, new work is found at once, and polling only finds
+   * How often the worker polls for work. If the store sends notifications, new work is found immediately, and polling only finds
    * sessions that wake up and missed notifications.
    * @default "1s"; "200ms" without notifications
    */

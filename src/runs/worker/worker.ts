@@ -240,7 +240,7 @@ export class Worker implements AsyncDisposable {
     const limit = this.#capacity + (this.#suspect === undefined ? 0 : EXTRA_ORPHANS);
     const orphans = await findOrphans(context, searched, this.#agents, limit, isSkipped);
     const { started, failed } = await this.#startOrphans(orphans);
-    // As long as a search starts something, these owners are searched again at once.
+    // As long as a search starts something, these owners are searched again immediately.
     if (started > 0 && orphans.length < limit) {
       const remaining = new Set(orphans.map(({ owner }) => owner));
       for (const owner of searched) if (!remaining.has(owner)) this.#gone.delete(owner);
@@ -326,7 +326,7 @@ export class Worker implements AsyncDisposable {
     }
   }
 
-  /** Avoids a session that could not be started for a while. Throws failures of the store, which other sessions get too. */
+  /** Skips, for a while, a session that could not be started. Rethrows failures of the store, because they affect all sessions. */
   #avoid({ session, branch }: PendingWork, error: unknown): void {
     if (isStoreFailure(error)) throw error;
     this.#avoided.set(branchMapKey(session, branch), performance.now() + AVOID_FOR);

@@ -3,7 +3,7 @@
  * items are decoded once for every path that leads to them: neither may exhaust the memory.
  *
  * Two numbers are counted: the items that are placed in the state, and the items that are found in the store. The first may be
- * several times the second, but not without limit.
+ * several times the second, but not without limit. The holes of a partial state are bounded in decode.ts.
  */
 import { coalesce, type Piece, splitPieces } from "../tree/index.js";
 import type { Frame } from "./frame.js";

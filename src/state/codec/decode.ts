@@ -55,7 +55,7 @@ export async function decodeParts(parts: readonly FramePart[], reader: StateRead
   return new Decoder(new BoundedReader(reader), undefined).decode(parts);
 }
 
-/** The maximum number of elements below damaged nodes. A partial state contains them as holes. */
+/** The maximum number of elements below damaged nodes, in all lists of a state. A partial state contains them as holes. */
 const MAX_LOST_ITEMS = 1 << 18;
 
 /** A list, text, value or blob that is still to be read, and where the result belongs. */
@@ -94,7 +94,8 @@ class Decoder {
   #jobs: Job[] = [];
   /** Size updates, applied in reverse when everything is read: the size of a nested node must be complete before it is added. */
   readonly #growths: (() => void)[] = [];
-
+  /** The number of elements below damaged nodes so far. */
+  #lostItems = 0;
   readonly #reader: StateReader;
   readonly #holes: Hole[] | undefined;
 
@@ -172,8 +173,10 @@ class Decoder {
   }
 
   async #items(pieces: readonly Piece[]): Promise<(Frame | Unreadable)[]> {
-    const lost = pieces.reduce((sum, { tape, count }) => sum + (tape === LOST_TAPE ? count : 0), 0);
-    if (lost > MAX_LOST_ITEMS) throw damagedStateError("", `the nodes that list ${lost} items are damaged`);
+    for (const { tape, count } of pieces) if (tape === LOST_TAPE) this.#lostItems += count;
+    if (this.#lostItems > MAX_LOST_ITEMS) {
+      throw damagedStateError("", `the nodes that list ${this.#lostItems} items are damaged`);
+    }
     const frames = await this.#reader.items(pieces.filter((piece) => piece.tape !== LOST_TAPE));
     let next = 0;
     return pieces.flatMap((piece) => {

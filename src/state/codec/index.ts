@@ -1,6 +1,6 @@
 /**
- * The stored form of states: encoding a shadow as a skeleton and items, decoding it again, and readable JSON. An encoded
- * state decodes to exactly the value that was saved, or to `DAMAGED`.
+ * The stored form of states: encodes a shadow as a skeleton and items, decodes it, and converts it to and from readable JSON.
+ * Decoding an encoded state either returns exactly the value that was saved or throws `DAMAGED`.
  */
 export { BoundedReader } from "./bounded-reader.js";
 export { decodeParts, decodeState, type Hole } from "./decode.js";

@@ -1,7 +1,7 @@
 /**
  * The sizes from which parts of a state move out of their frame into items, in estimated characters of JSON.
  *
- * A frame is a string that is written at once: the skeleton of a checkpoint, or one item. The skeleton is written again with
+ * A frame is a string that is written as a whole: the skeleton of a checkpoint, or one item. The skeleton is written again with
  * every checkpoint, so little may stay inline in it. An item is written once, so more may.
  */
 

@@ -73,7 +73,7 @@ interface Entry extends ListEntry {
   readonly piece?: Piece;
 }
 
-/** Collects the replacement of the elements `start` to `end` of a list and applies it at once. */
+/** Collects the replacement of the elements `start` to `end` of a list and applies it in one operation. */
 export class ListEdit {
   readonly #list: ListNode;
   readonly #range: Range;

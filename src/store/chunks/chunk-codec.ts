@@ -96,7 +96,7 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
 
 /**
  * Unpacks one item of an uncompressed chunk, verified by its own checksum, without the cost of the others. Returns `undefined`
- * if that is not possible or the item is damaged; {@link unpackChunk} gives the item or the reason then.
+ * if that is not possible or the item is damaged; then {@link unpackChunk} returns the item or the reason.
  */
 export function unpackItem(row: ChunkRow, index: number): Frame | undefined {
   const head = row.codec === RAW && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;

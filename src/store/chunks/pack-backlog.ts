@@ -18,7 +18,7 @@ interface TapeBacklog {
 
 /** How a store packs its tapes in the background. */
 export interface BackgroundPacking {
-  /** How many full chunks of a tape are packed at once. */
+  /** How many full chunks of a tape are packed together. */
   readonly chunks: number;
   /**
    * Packs a tape and returns the first item that is not packed afterwards.

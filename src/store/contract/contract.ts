@@ -130,7 +130,7 @@ export interface CommitResult {
 export interface StoreCapabilities {
   /** Whether committed data survives the end of the process. */
   readonly durable: boolean;
-  /** Whether several processes can open the store at once. If not, a second open fails with `BUSY`. */
+  /** Whether several processes can have the store open at the same time. If not, a second open fails with `BUSY`. */
   readonly shared: boolean;
 }
 
@@ -174,7 +174,7 @@ export interface Store extends AsyncDisposable {
   get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]>;
 
   /**
-   * Reads up to `limit` records of a range in the order of their keys, or in reverse order. An empty range gives `[]`.
+   * Reads up to `limit` records of a range in the order of their keys, or in reverse order. An empty range returns `[]`.
    * To read the next page, start behind the last key: from `${key}\u0001`.
    */
   list(
@@ -241,7 +241,7 @@ export interface Store extends AsyncDisposable {
    * milliseconds: meanwhile no other call returns them, so that concurrent workers find different work. A reservation does
    * not prevent reads or writes, and any write of the record removes it.
    *
-   * Optional: without it, workers that look for work at once collide more often.
+   * Optional: without it, workers that search for work at the same time collide more often.
    */
   reserve?(
     ranges: readonly KeyRange[],

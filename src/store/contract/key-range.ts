@@ -23,7 +23,7 @@ export function compareKeys(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates encode code points above all those that fit in one code unit. */
+/** Orders UTF-16 code units like code points: surrogates come last, because they encode the highest code points. */
 function codeUnitRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

@@ -44,7 +44,7 @@ export interface LogEntry extends CommitFooter {
   readonly all?: true;
   /** The commit was not synced to the disk: it can be missing after a power cut. */
   readonly soft?: true;
-  /** The file was removed, because nothing in it counted any more. */
+  /** The file was removed, because nothing in it was valid any longer. */
   readonly removed?: true;
 }
 

@@ -53,7 +53,7 @@ export function newDataFile(name: string, path: string, generation: number): Dat
   };
 }
 
-/** How many lines are processed between two calls of `onProgress`. */
+/** How many lines are processed between two calls to `onProgress`. */
 export const LINES_PER_PROGRESS = 1_024;
 
 const BLOCK = 1 << 20;

@@ -25,7 +25,7 @@ export class FileHandles {
   readonly #isReadOnly: boolean;
   /** Least recently used first. */
   readonly #open = new Map<DataFile, number>();
-  /** How many calls of {@link using} are in progress. */
+  /** How many calls to {@link using} are in progress. */
   readonly #users = new Map<DataFile, number>();
   /** Handles to close when they are no longer in use. */
   readonly #closing = new Map<DataFile, number>();

@@ -40,7 +40,7 @@ const PLAIN = /[a-z0-9-]/;
 const MAX_NAME = 200;
 
 /**
- * The name of a tape's data file. Different tapes have different names, also on file systems that ignore case, do not allow
+ * The name of a tape's data file. Different tapes have different names, even on file systems that ignore case, do not allow
  * some characters, or reserve names such as `con`.
  */
 export function tapeFileName(tape: string): string {

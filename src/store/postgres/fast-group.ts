@@ -1,6 +1,6 @@
 /**
- * A group of commits as one plain statement for any number of them: each kind of record, and the items, are one list. The
- * statement applies all commits or fails; if it fails, the function is called, which tries each commit on its own.
+ * Applies a group of commits with one plain SQL statement. Its parameters are one list for each kind of record, and one for the
+ * items. The statement applies all commits or fails. If it fails, a function (functions.ts) applies each commit separately.
  */
 import { compareKeys } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";

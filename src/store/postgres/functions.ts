@@ -1,11 +1,11 @@
 /**
- * Functions in the database: a commit is one function call, and so one statement and one round trip.
+ * The PL/pgSQL functions of a store. A commit is one call to a function: one statement and one round trip.
  *
- * A statement is a transaction of its own. Nothing is locked between round trips, and any connection can be used, also
- * through a pooler. The server caches the plans of statements inside a function, so nothing has to be prepared.
+ * The statement is a transaction. No lock is held between round trips, and any connection can be used, even one through a
+ * connection pooler. The server caches the plans of the statements inside a function, so nothing has to be prepared.
  *
- * A failed check raises an error, which rolls back the commit; its detail lists the keys. If several commits are sent in one
- * statement, each is tried on its own.
+ * A failed check raises an error, which rolls back the commit. The detail of the error lists the keys whose checks failed. If
+ * several commits are sent in one statement, the failure of one does not roll back the others.
  */
 import { MUL } from "./operators.js";
 
@@ -18,20 +18,20 @@ export const ROWS_CHANGED_STATE = "SP002";
 export const RESEND = "again";
 
 /**
- * How a record is checked. A record that is also written is locked for update at once: two commits with shared locks would
- * deadlock when both upgrade them.
+ * How a record is checked. A record that is also written is locked for update from the start: two commits with shared locks
+ * would deadlock when both upgrade them.
  */
 export const CHECK = { value: 0, absent: 1, exists: 2, valueOfWritten: 3 } as const;
-/** How a record is put: always, only if it does not exist, or failing if it exists. */
+/** How a record is put: always; only if it does not exist; or with an error if it exists. */
 export const PUT = { always: 0, ifAbsent: 1, mustBeNew: 2 } as const;
 
 /** The parameters of a commit, in order. Empty lists are null. */
 export const COMMIT_PARAMETERS = [
-  // In milliseconds; null for the clock of the database.
+  // The current time in milliseconds; null to use the database's clock.
   "clock bigint",
   "durable boolean",
   "not_before bigint",
-  // Records that must have a given value, and are replaced.
+  // Records that are replaced, and the values that they must have before.
   "replace_keys pg_catalog.text[]",
   "replace_before pg_catalog.text[]",
   "replace_sums_before bigint[]",
@@ -64,13 +64,13 @@ export const COMMIT_PARAMETERS = [
   "blob_bodies pg_catalog.bytea[]",
   "wake_channel pg_catalog.text",
   "wake_names pg_catalog.text[]",
-  // Keys whose checks are based on assumptions: if one of them fails, the commit is sent again.
+  // Keys that fail if the assumed value of a counter was wrong. If one of them fails, the commit is planned and sent again.
   "guessed pg_catalog.text[]",
 ] as const;
 
 const NAMES = COMMIT_PARAMETERS.map((parameter) => parameter.split(" ")[0]);
 
-/** The time of the database, in milliseconds. */
+/** The current time by the database's clock, in milliseconds since 1970. */
 export const CLOCK = `(extract(epoch FROM pg_catalog.clock_timestamp()) ${MUL} 1000)::bigint`;
 
 /** Names in the bodies of functions are resolved with this search path, not with that of the connection. */
@@ -209,8 +209,8 @@ BEGIN
     PERFORM pg_notify(wake_channel, waited);
   END LOOP;
 END $body$`,
-    // One of several commits in a statement. It fails alone, and returns the keys that failed. If an assumption was wrong,
-    // this commit and all later ones have to be sent again, in order.
+    // Applies one of several commits in a statement. If it fails, only its own changes are rolled back, and the keys that failed
+    // are returned. If it fails because of an assumption, this commit and all later ones have to be sent again, in order.
     `CREATE FUNCTION ${s}.savepoint_try_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS pg_catalog.text
 LANGUAGE plpgsql ${SEARCH_PATH} AS $body$
 DECLARE
@@ -226,7 +226,7 @@ EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
   END IF;
   RETURN failed;
 END $body$`,
-    // Replaces chunks by others, if none of the old ones has changed.
+    // Replaces chunks with new ones. Fails if one of the old chunks has changed.
     `CREATE FUNCTION ${s}.savepoint_replace_chunks(durable boolean, of_tape pg_catalog.text, old_firsts bigint[], old_sums bigint[],
   new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads pg_catalog.bytea[], new_bodies pg_catalog.bytea[])
 RETURNS pg_catalog.void LANGUAGE plpgsql ${SEARCH_PATH} AS $body$

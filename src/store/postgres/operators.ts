@@ -2,7 +2,7 @@
  * Operators of the server, written so that the search path does not matter.
  *
  * A plain `=` is resolved through the search path of the connection, which a pool, a role or a database can set to anything:
- * another role could define an operator that matches better or comes first, and it would be executed with the rights of this
+ * another role could define an operator that matches better or comes first, and it would be executed with the privileges of this
  * user. So statements name functions, types, catalogs and operators with their schema. What the grammar itself resolves needs
  * none: `coalesce`, `greatest`, `extract`, `bigint`, `integer`, `smallint`, `boolean`, and `unnest` of several arrays. Avoid
  * `IN`, `LIKE`, `IS DISTINCT FROM` and `CASE x WHEN`, which contain plain operators.

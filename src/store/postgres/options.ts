@@ -45,7 +45,7 @@ export interface PostgresOptions {
    */
   readonly create?: boolean;
   /**
-   * Open the store only to read it: a user with SELECT rights and a standby server are enough. Every write is rejected with
+   * Open the store only to read it: a user with SELECT privileges and a standby server are enough. Every write is rejected with
    * `READ_ONLY`. Implies `create: false`. A search builds its index in memory.
    * @default false
    */

@@ -1,9 +1,9 @@
 /**
  * Packs the small chunks that commits write into large ones, and frees dead items.
  *
- * Chunks are read, packed here, and replaced by one statement, if none of the old ones has changed. Nothing is locked in
- * between, and readers see either the old chunks or the new one. A damaged item is never packed again under a new checksum:
- * its chunk is left as it is.
+ * Chunks are read, packed in this process, and then replaced with one statement, which fails if an old chunk has changed.
+ * No lock is held in between, and readers see either the old chunks or the new one. A damaged item is never packed again
+ * under a new checksum: its chunk is left as it is.
  */
 import { SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
@@ -31,7 +31,7 @@ import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type Raw, CHUNK_COLUMNS, toNumbers } from "./rows.js";
 import { EQ, GE, LT } from "./operators.js";
 
-/** The number of full chunks that are packed at once: most of the cost is the round trip. */
+/** The number of full chunks that are packed together: most of the cost is the round trip. */
 const CHUNKS_AT_ONCE = 4;
 /** The number of rows that are read with one statement. */
 const BATCH_ROWS = 512;

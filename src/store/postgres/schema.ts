@@ -1,11 +1,11 @@
 /**
  * The tables of a PostgreSQL store, and their migrations.
  *
- * Migrations are numbered by their position in the list, and are only ever added. A process that opens a store reads its
- * format without a lock. Only if it is outdated does the process take an advisory lock, check again, and migrate in one
- * transaction: of many processes that start at once, one migrates, and the others find it done. Functions belong to the
- * format that created them: a later one creates new functions beside them, because processes of the earlier version may
- * still be running.
+ * Migrations are numbered by their position in the list. New ones are appended; existing ones are never changed. A process
+ * that opens a store reads its format without a lock. Only if it is outdated does the process take an advisory lock, check
+ * again, and migrate in one transaction: if many processes start at the same time, one migrates, and the others find the
+ * store migrated. Functions belong to the format that created them. A later format creates additional functions and keeps
+ * the old ones, because processes of the earlier version may still be running.
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../shared/index.js";

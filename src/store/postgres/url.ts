@@ -39,7 +39,7 @@ function parse(url: string): URL {
   if (parsed.pathname.includes("@")) {
     throw new SavepointError(
       "INVALID_URL",
-      `The URL of the PostgreSQL store has an @ in the name of its database. Expected ${example}; @ and / are written as %40 and %2F, also in a password.`,
+      `The URL of the PostgreSQL store has an @ in the name of its database. Expected ${example}; @ and / must be written as %40 and %2F, even in a password.`,
     );
   }
   return parsed;

@@ -238,7 +238,7 @@ export class PostgresWriter {
       await running;
       return true;
     } catch (error) {
-      // A check failed, or a commit contains invalid data: the function handles each commit on its own.
+      // A check failed, or a commit contains invalid data: the function applies each commit separately.
       if (INVALID_DATA.test(sqlStateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
       throw error;
     }

@@ -41,7 +41,7 @@ export class GroupCommit {
   /** Queues a commit. Rejects with `BUSY` if the queue is full. */
   commit(commit: Commit): Promise<CommitResult> {
     if (this.#queue.length >= MAX_QUEUED) {
-      const advice = "Await your saves, or make fewer at once.";
+      const advice = "Await your saves, or make fewer of them concurrently.";
       return Promise.reject(new SavepointError("BUSY", `${MAX_QUEUED} commits are waiting to be written. ${advice}`));
     }
     return new Promise((resolve, reject) => {
@@ -77,7 +77,8 @@ export class GroupCommit {
         const outcome = outcomes[index];
         if (outcome && "firsts" in outcome) resolve(outcome);
         else reject(outcome ?? new SavepointError("STORE_FAILED", "The store returned no outcome for a commit."));
-        // A resolved caller continues at once, usually with its next save. All of them in one turn would make it too long.
+        // A resolved caller continues immediately, usually with its next save. Resolving all of them in one turn would make
+        // it too long.
         if (index % RESOLVED_PER_TURN === RESOLVED_PER_TURN - 1) await nextTurn();
       }
     } catch (error) {

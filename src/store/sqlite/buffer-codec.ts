@@ -2,11 +2,12 @@
  * The format of a commit in the write buffer: one row.
  *
  * The body is a line of JSON that lists the records and items with their lengths, followed by their concatenated strings. The keys
- * of the records are stored a second time beside it, with a checksum of their own: if the body is damaged, it is still known
- * which records the commit has changed.
+ * of the records are also stored in a separate column with its own checksum. So even if the body is damaged, the keys show which
+ * records the commit changed.
  */
 import type { Commit, Frame, ItemBatch, StoredRecord } from "../contract/index.js";
 import { checksum, isChecksum } from "../shared/index.js";
+import { isCounter, isString, listOf, type Shape, tupleOf } from "../../util/index.js";
 
 /** A row of `savepoint_buffer`, without its id. */
 export interface BufferRow {
@@ -26,6 +27,15 @@ export interface BufferedCommit {
 
 /** Keys and lengths of the records; tapes, first numbers and lengths of the items. */
 type Header = [records: [string, number, number][], batches: [string, number, number[]][]];
+
+const isHeader = tupleOf(
+  listOf(tupleOf(isString, isCounter, isCounter)),
+  listOf(tupleOf(isString, isCounter, listOf(isCounter))),
+);
+const isKeys = listOf(isString);
+
+/** The most characters of a header or a list of keys that are parsed. No commit that is buffered needs as many. */
+const MAX_JSON_LENGTH = 1_048_576;
 
 /** Encodes a commit. */
 export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
@@ -49,7 +59,7 @@ export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
   return { keys, keys_sum: checksum(keys), sum: checksum(text), body: Buffer.from(text) };
 }
 
-/** The buffered form of a commit that only puts records and appends items with numbers. */
+/** Converts a commit to its buffered form. The commit must contain only puts, and items whose numbers are known. */
 export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
   return {
     puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
@@ -57,14 +67,17 @@ export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCom
   };
 }
 
-/** Decodes a row. A damaged row gives the keys of its records, or `undefined` if those are damaged as well. */
+/** Decodes a row. If its body is damaged, returns the keys of its records; if those are damaged too, returns `undefined`. */
 export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
-  if (text === undefined || !isChecksum(row.sum, text)) {
-    return isChecksum(row.keys_sum, row.keys) ? { lost: JSON.parse(row.keys) as string[] } : undefined;
+  let at = (text?.indexOf("\n") ?? -1) + 1;
+  const header =
+    text !== undefined && isChecksum(row.sum, text) ? parse<Header>(text.slice(0, at), isHeader) : undefined;
+  if (text === undefined || !header) {
+    const lost = isChecksum(row.keys_sum, row.keys) ? parse<string[]>(row.keys, isKeys) : undefined;
+    return lost && { lost };
   }
-  let at = text.indexOf("\n") + 1;
-  const [records, batches] = JSON.parse(text.slice(0, at)) as Header;
+  const [records, batches] = header;
   const next = (length: number): string => text.slice(at, (at += length));
   return {
     puts: records.map(([key, length, refs]) => ({ key, value: next(length), refs: next(refs) })),
@@ -76,6 +89,17 @@ export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: 
       return { tape, first, items };
     }),
   };
+}
+
+/** Parses JSON of a row whose checksum fits; `undefined` if it does not have the shape that this version writes. */
+function parse<T>(json: string, isShape: Shape): T | undefined {
+  if (json.length > MAX_JSON_LENGTH) return undefined;
+  try {
+    const value: unknown = JSON.parse(json);
+    return isShape(value) ? (value as T) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A buffered commit, and its row if it was read from the table. */

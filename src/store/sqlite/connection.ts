@@ -131,7 +131,7 @@ export class SqliteConnection {
     return this.exclusive(() => this.#transact(what, work));
   }
 
-  /** Like {@link transaction}, but returns `false` at once if nothing can be written now. */
+  /** Like {@link transaction}, but returns `false` immediately if nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
     if (this.#waitsForLock || this.isReadOnly) return false;
     return this.exclusive(async () => {

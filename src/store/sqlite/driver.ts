@@ -5,7 +5,7 @@
  */
 import { SavepointError } from "../../errors.js";
 
-/** A database handle, as far as Savepoint needs it: `DatabaseSync` of `node:sqlite`, or a handle of better-sqlite3. */
+/** The parts of a database handle that Savepoint uses: of `DatabaseSync` in `node:sqlite`, or of `Database` in better-sqlite3. */
 export interface SqliteDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): SqliteStatement;
@@ -52,7 +52,7 @@ export async function databaseClass(): Promise<DatabaseClass> {
   return (await (driver ??= findDriver())).Database;
 }
 
-/** Whether closing a database releases its files at once. */
+/** Whether closing a database releases its files immediately. */
 export async function closeReleasesFiles(): Promise<boolean> {
   return (await (driver ??= findDriver())).finalizes;
 }

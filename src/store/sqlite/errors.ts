@@ -184,7 +184,7 @@ export function syncFailure(url: string, cause: unknown): SavepointError<"IO_FAI
 export function poisonedConnection(url: string, cause: unknown): SavepointError<"IO_FAILED"> {
   return new SavepointError(
     "IO_FAILED",
-    `${url} cannot be written any more: an earlier write failed: ${reasonOf(cause)}. It is unknown what reached the disk. Open the store again.`,
+    `${url} can no longer be written: an earlier write failed: ${reasonOf(cause)}. It is unknown what reached the disk. Open the store again.`,
     { cause },
   );
 }

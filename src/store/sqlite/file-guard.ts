@@ -52,7 +52,7 @@ export class FileGuard {
   verify(url: string): void {
     const problem = this.#problem ?? (performance.now() - this.#checkedAt < INTERVAL ? undefined : this.findProblem());
     if (!problem) return;
-    throw new SavepointError("IO_FAILED", `${url} cannot be written any more: ${problem.place} ${problem.reason}`, {
+    throw new SavepointError("IO_FAILED", `${url} can no longer be written: ${problem.place} ${problem.reason}`, {
       details: { path: problem.place },
     });
   }

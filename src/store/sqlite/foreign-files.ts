@@ -96,7 +96,7 @@ function readAt(descriptor: number, position: number, length: number): Buffer {
   return bytes.subarray(0, readSync(descriptor, bytes, 0, length, position));
 }
 
-/** The status of a file itself, also if it is a symbolic link; `undefined` if it does not exist. */
+/** The status of a file; of the link itself if it is a symbolic link; `undefined` if it does not exist. */
 function lstatIfExists(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false });
 }

@@ -44,7 +44,7 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   }
 }
 
-/** Opens a database handle of the caller. Only its file is guarded: the WAL is managed by the caller. */
+/** Opens a store on a database handle that the caller opened. Only its file is guarded: the WAL is managed by the caller. */
 async function openHandle(database: SqliteDatabase, url: string, options: SqliteOptions): Promise<Store> {
   await prepareDatabase(database, url, true, options);
   const path = fileOf(database) || undefined;

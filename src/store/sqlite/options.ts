@@ -13,7 +13,7 @@ export interface SqliteOptions extends DiskOptions {
   readonly compress?: boolean;
 }
 
-/** The database of a store: a file, `":memory:"`, or a handle of the caller, which the caller closes. */
+/** The database of a store: a file, `":memory:"`, or a handle that the caller opened and will close. */
 export type SqliteTarget = string | SqliteDatabase;
 
 /** The points of a write at which a crash test can stop the process. */

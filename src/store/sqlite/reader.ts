@@ -1,8 +1,9 @@
 /**
  * The reads of a SQLite store, as the base class of the store.
  *
- * They run on the same connection as the writes, between transactions. If the write buffer may have some of what is read, it is
- * flushed first, so that this is done once for all readers. If it cannot be flushed at once, its contents are added to the result.
+ * They run on the same connection as the writes, between transactions. If the write buffer may contain data that is read, it is
+ * flushed first, so that later reads need not consider it. If it cannot be flushed immediately, its contents are added to the
+ * result.
  */
 import { type CompressedBody, readBlob, readRefs, readSpan, type RefsRow } from "../chunks/index.js";
 import type { Frame, ItemRefs, ItemSpan, KeyRange, Store, StoredRanges, Unreadable } from "../contract/index.js";

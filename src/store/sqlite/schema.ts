@@ -1,10 +1,10 @@
 /**
  * The tables of a SQLite store, and its upgrade from older formats.
  *
- * A migration is only ever added at the end of the list. All migrations run in one transaction that first reads the
- * format again, so of two processes that open at once, one migrates, and the other finds the store migrated. A store of
- * a newer format, one of a format that was never released, and a file that is not a store are rejected before anything
- * is written to them.
+ * New migrations are appended to the list; existing ones are never changed. All migrations run in one transaction, which first
+ * reads the format again. If two processes open a store at the same time, one migrates it, and the other finds it migrated.
+ * Three kinds of files are rejected before anything is written to them: a store with a newer format, a store with a format
+ * that was never released, and a file that is not a store.
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld, storeUnsupported } from "../shared/index.js";
@@ -18,15 +18,15 @@ const OLDEST_FORMAT = 2;
 /** The first migration creates a store of the oldest format; each further one upgrades to the next format. */
 const MIGRATIONS: readonly string[] = [
   `
-  -- Records, in key order. They are small, so they are stored in the tree itself.
+  -- Records, in key order. They are small, so they are stored in the B-tree of the primary key (WITHOUT ROWID).
   CREATE TABLE savepoint_record (
     key TEXT PRIMARY KEY,
     sum INTEGER NOT NULL,
     refs TEXT NOT NULL,
     value TEXT NOT NULL
   ) WITHOUT ROWID;
-  -- Consecutive items of a tape: those of one commit at first, packed into larger chunks later. New chunks are appended, so
-  -- that a save touches few pages; the index finds them. 'head' has what garbage collection needs, and precedes 'body'.
+  -- Chunks: consecutive items of a tape. Small chunks are packed into larger ones later. New rows are appended to the table, so that
+  -- a save changes few pages. 'head' contains what garbage collection needs, and comes before 'body'.
   CREATE TABLE savepoint_chunk (
     id INTEGER PRIMARY KEY,
     tape TEXT NOT NULL,
@@ -38,7 +38,8 @@ const MIGRATIONS: readonly string[] = [
     body BLOB NOT NULL
   );
   CREATE UNIQUE INDEX savepoint_chunk_place ON savepoint_chunk (tape, first);
-  -- Commits that are not yet flushed to these tables, and those that were too damaged for it; see write-buffer.ts.
+  -- The write buffer: commits that are not yet flushed to the tables above. A buffered commit that cannot be flushed because
+  -- of damage is moved to savepoint_lost. See write-buffer.ts.
   CREATE TABLE savepoint_buffer (
     id INTEGER PRIMARY KEY,
     keys TEXT NOT NULL,
@@ -111,7 +112,7 @@ function readFormat(
     if (tables.length > 0 && !allowOtherTables) throw notAStore(url, "it is a SQLite database with other tables");
     return undefined;
   }
-  // Before it is read: it could be a view.
+  // This check comes before the read, because savepoint_meta could be a view.
   rejectForeignSchema(database, url, "savepoint\\_meta");
   const row = database.prepare("SELECT value FROM savepoint_meta WHERE key = 'schema'").get() as
     | { value: string }
@@ -136,8 +137,9 @@ interface SchemaEntry {
 }
 
 /**
- * Rejects a store whose schema has more than Savepoint created. Triggers, views, generated columns and indexes on expressions are
- * code that a read or a write of the table executes, and another person may have made the file.
+ * Rejects a store whose schema contains anything that Savepoint did not create. Triggers, views, generated columns and
+ * indexes on expressions are code that is executed when the table is read or written, and another person may have made the
+ * file.
  */
 function rejectForeignSchema(
   database: SqliteDatabase,
@@ -154,12 +156,12 @@ function rejectForeignSchema(
   if (!foreign) return;
   throw new SavepointError(
     "DAMAGED",
-    `Cannot open ${url}: its schema has the ${foreign.type} ${JSON.stringify(foreign.name)}, which Savepoint did not create in this form and which could execute SQL of another person. The store was not changed. If you trust the file, remove what was added to its schema with the sqlite3 shell; otherwise do not use the file.`,
+    `Cannot open ${url}: its schema has the ${foreign.type} ${JSON.stringify(foreign.name)}, which Savepoint did not create in this form and which could execute SQL that another person wrote. The store was not changed. If you trust the file, remove the added parts of its schema with the sqlite3 shell; otherwise do not use the file.`,
     { details: { name: foreign.name } },
   );
 }
 
-/** The tables of the search index. SQLite creates some of them, and all of them are created again if they are damaged. */
+/** The tables of the search index. SQLite creates some of them. If they are damaged, all of them are recreated. */
 const TEXT_TABLES = /^savepoint_text(_|$)/;
 
 function isOwn({ type, name, sql }: SchemaEntry, own: string): boolean {

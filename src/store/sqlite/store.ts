@@ -158,7 +158,7 @@ export class SqliteStore extends SqliteReader implements Store {
   protected async release(): Promise<void> {
     await this.#commits.idle();
     await this.#flushing;
-    // If this fails, the next process that opens the file flushes the buffer.
+    // If this fails, the next process that reads or writes what the buffer contains flushes it.
     await this.#flush().catch(() => {});
     await this.#packer.idle();
     await this.#file?.checkpointer?.close();

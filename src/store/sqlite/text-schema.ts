@@ -5,7 +5,7 @@
  * The full-text table stores no documents (`content=''`) and no positions (`detail=none`), so it takes about as much
  * space as the documents themselves, instead of four times as much. Only triggers delete documents from it. A deletion
  * makes the full-text table write internal rows with rowids beyond the safe integers of JavaScript, and a driver that
- * returns the last inserted rowid would fail at the next statement. After a trigger, also a failed one, SQLite restores
+ * returns the last inserted rowid would fail at the next statement. After a trigger, even a failed one, SQLite restores
  * the previous rowid.
  */
 import { DOCUMENTS_PER_SOURCE } from "../contract/index.js";

@@ -5,14 +5,18 @@
  * the next save changes four of them again. Written to the buffer, the save is one row at the end of one table.
  *
  * A commit can be buffered if its checks can be evaluated from memory, which requires that this process wrote the checked records
- * last and that no other process has written since. Any other commit is written to the tables at once. The buffer is flushed before
+ * last and that no other process has written since. Any other commit is written directly to the tables. The buffer is flushed before
  * any of its records or items are read or written in the tables. An agent saves its session often and rarely reads it, so its
  * session is written to the tables about once in a hundred saves. If the buffer cannot be flushed now, because another process
  * writes or the disk is full, a read adds the contents of the buffer to the rows of the tables (buffer-overlay.ts).
  *
- * The buffer is written inside the transactions of the writer, so buffered commits are as durable as any others. The next process
- * that opens the file flushes the commits that are left.
+ * The buffer is written inside the transactions of the writer, so buffered commits are as durable as any others. Commits that
+ * a process leaves in it are flushed by the next process that reads or writes what they contain.
+ *
+ * Callers flush it: store.ts when it is full and before maintenance, reader.ts and text-tables.ts before they read, writer.ts
+ * before it writes the same records.
  */
+import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
 import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
 import { commitConflict, testHooksOf } from "../shared/index.js";
@@ -35,7 +39,7 @@ import { appendItems, markRecordsLost, putRecords } from "./rows.js";
 /** The buffer is full with this many commits or bytes. The limits are low, because the next read may wait for the flush. */
 const MAX_COMMITS = 128;
 const MAX_BYTES = 262_144;
-/** The most characters of items in a buffered commit. For a longer commit, writing it twice would cost more than it saves. */
+/** The most characters of keys and items in a buffered commit. For a longer commit, writing it twice would cost more than it saves. */
 const MAX_COMMIT_LENGTH = 16_384;
 /** The number of tapes whose ends are remembered. */
 const MAX_TAPES = 20_000;
@@ -170,7 +174,7 @@ export class WriteBuffer {
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
     // Two batches of one tape might overlap.
     if (items.length > 1 && new Set(items.map(({ tape }) => tape)).size < items.length) return false;
-    let length = 0;
+    let length = puts.reduce((sum, { key }) => sum + key.length, 0);
     for (const batch of items) {
       if (!("first" in batch) || batch.first < (this.#ends.peek(batch.tape) ?? Number.POSITIVE_INFINITY)) return false;
       for (const { json } of batch.items) length += json.length;
@@ -257,9 +261,13 @@ export class WriteBuffer {
     const { tape, first, items } = batch;
     if (appendItems(this.#connection, tape, first, items)) this.#packer.noteItems(batch);
     else {
-      // This must not happen. It is reported and not thrown, because every read flushes first, so the store would become unreadable.
+      // Savepoint writes no such commit. It is reported and not thrown: every read flushes first, so the store would become unreadable.
       this.#forgetValues();
-      this.#report(`items of tape ${tape} from number ${first} on existed already`, undefined);
+      const error = new SavepointError(
+        "DAMAGED",
+        "The commit was written without them. Run sp.verify({ deep: true }).",
+      );
+      this.#report(`items of tape ${tape} from number ${first} on existed already`, error);
     }
   }
 
@@ -267,7 +275,8 @@ export class WriteBuffer {
   #moveToLost(row: BufferRow, message: string, cause?: unknown): void {
     this.#forgetValues();
     this.#connection.run(INSERT_LOST, row.keys, row.keys_sum, row.sum, row.body);
-    this.#report(message, new Error("The commit was moved to the table savepoint_lost.", { cause }));
+    const lost = new SavepointError("DAMAGED", "The commit was moved to the table savepoint_lost.", { cause });
+    this.#report(message, lost);
   }
 }
 

@@ -46,7 +46,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       }
     });
 
-    test("a commit during a call of changes() is reported by that call or the next one", async (texts, { store }) => {
+    test("a commit during a call to changes() is reported by that call or the next one", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
         const save = store.commit(swap("head", String(n), String(n + 1)));

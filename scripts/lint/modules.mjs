@@ -1,14 +1,14 @@
-// Lint rules for the layout of src/: dependencies point downwards only, and each folder has one door.
+// Lint rules for the modules of src/: imports point downwards only, and each module has one entry point.
 //
-// A room is a folder that has an `index.ts`, its door. Other rooms import the door and nothing behind it. A room inside
-// another one is behind that one's door too: `store/sqlite` may import `store/contract`, `sessions` may import only `store`.
-// A folder without a door, such as `cli/verbs`, belongs to the room around it.
+// A module is a folder that has an `index.ts`, its entry point. Other modules import the entry point and nothing else. A
+// module inside another one is internal to it: `store/sqlite` may import `store/contract`, `sessions` may import only `store`.
+// A folder without an `index.ts`, such as `cli/verbs`, belongs to the module around it.
 import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const SRC = fileURLToPath(new URL("../../src/", import.meta.url));
 
-/** All rooms and top-level files, from the bottom to the top. Each may import those above it in this list. */
+/** All modules and top-level files, from the lowest layer to the highest. Each may import only those listed before it. */
 const LAYERS = [
   "errors",
   "util",
@@ -54,10 +54,10 @@ const LAYERS = [
   "index",
 ];
 
-/** What any program can import. */
+/** The public API. */
 const PUBLIC = ["index"];
 
-/** Rooms that are not layers, and all that they may import. */
+/** Modules that are not layers, and all that they may import. */
 const APART = new Map([
   ["store.ts", ["store", "store/contract", "store/file", "store/memory", "store/postgres", "store/sqlite"]],
   ["testing", ["errors", "store"]],
@@ -67,7 +67,7 @@ const APART = new Map([
   ["cli", [...PUBLIC, "mcp"]],
 ]);
 
-const ROOMS = new Set([...LAYERS, ...APART.keys()]);
+const MODULES = new Set([...LAYERS, ...APART.keys()]);
 
 /** @typedef {{ type: string, value?: unknown }} Literal */
 /** @typedef {{ source?: Literal | null }} Importing */
@@ -78,7 +78,7 @@ const rule = {
   create(context) {
     const file = relative(SRC, context.filename).replaceAll("\\", "/");
     if (file.startsWith("..") || file.endsWith(".test.ts")) return {};
-    const own = roomOf(file);
+    const own = moduleOf(file);
     /** @param {Importing} importing */
     const check = ({ source }) => {
       if (source?.type !== "Literal" || typeof source.value !== "string" || !source.value.startsWith(".")) return;
@@ -97,43 +97,44 @@ const rule = {
   },
 };
 
-/** What is wrong with an import, if anything. @param {string | undefined} own @param {string} file @param {string} target */
+/** Returns what is wrong with an import; `undefined` if nothing is. @param {string | undefined} own @param {string} file @param {string} target */
 function judge(own, file, target) {
-  if (own === undefined) return `${file} is in no room that scripts/lint/rooms.mjs lists. Add its folder there.`;
-  const room = roomOf(target);
-  if (room === undefined) return `${target} is in no room that scripts/lint/rooms.mjs lists. Add its folder there.`;
-  if (room === own) return undefined;
-  const outermost = doorFor(own, room);
-  const isDoor = target === `${outermost}/index.ts` || target === `${outermost}.ts` || target === outermost;
+  if (own === undefined) return `${file} is in no module that scripts/lint/modules.mjs lists. Add its folder there.`;
+  const module = moduleOf(target);
+  if (module === undefined)
+    return `${target} is in no module that scripts/lint/modules.mjs lists. Add its folder there.`;
+  if (module === own) return undefined;
+  const outermost = outermostModule(own, module);
+  const isEntryPoint = target === `${outermost}/index.ts` || target === `${outermost}.ts` || target === outermost;
   const allowed = APART.get(own);
   if (allowed) {
-    if (allowed.includes(room) && (target === `${room}/index.ts` || isDoor)) return undefined;
-    return `${own}/ may import only ${allowed.join(", ")}, each through its door.`;
+    if (allowed.includes(module) && (target === `${module}/index.ts` || isEntryPoint)) return undefined;
+    return `${own}/ may import only ${allowed.join(", ")}, each through its entry point.`;
   }
-  if (!isDoor) return `Import ${outermost}/index.js: a room is entered by its door.`;
+  if (!isEntryPoint) return `Import ${outermost}/index.js, the entry point of the module.`;
   if (!(LAYERS.indexOf(outermost) >= 0 && LAYERS.indexOf(outermost) < LAYERS.indexOf(own))) {
-    return `${own} may not import ${outermost}: dependencies point downwards (scripts/lint/rooms.mjs has the order).`;
+    return `${own} may not import ${outermost}: imports point downwards (scripts/lint/modules.mjs has the order).`;
   }
   return undefined;
 }
 
-/** The innermost room that a file is in, or the name of a file in `src/` itself. @param {string} file */
-function roomOf(file) {
+/** The innermost module that a file is in, or the name of a file in `src/` itself. @param {string} file */
+function moduleOf(file) {
   if (!file.includes("/")) {
     const name = file === "store.ts" ? file : file.replace(/\.ts$/, "");
-    return ROOMS.has(name) ? name : undefined;
+    return MODULES.has(name) ? name : undefined;
   }
-  for (let folder = dirname(file); folder !== "."; folder = dirname(folder)) if (ROOMS.has(folder)) return folder;
+  for (let folder = dirname(file); folder !== "."; folder = dirname(folder)) if (MODULES.has(folder)) return folder;
   return undefined;
 }
 
-/** The outermost room around `room` that `own` is not in. @param {string} own @param {string} room */
-function doorFor(own, room) {
-  let door = room;
-  for (let folder = dirname(room); folder !== "."; folder = dirname(folder)) {
-    if (ROOMS.has(folder) && own !== folder && !own.startsWith(`${folder}/`)) door = folder;
+/** The outermost module around `module` that `own` is not in. @param {string} own @param {string} module */
+function outermostModule(own, module) {
+  let outermost = module;
+  for (let folder = dirname(module); folder !== "."; folder = dirname(folder)) {
+    if (MODULES.has(folder) && own !== folder && !own.startsWith(`${folder}/`)) outermost = folder;
   }
-  return door;
+  return outermost;
 }
 
-export default { meta: { name: "rooms" }, rules: { doors: rule } };
+export default { meta: { name: "modules" }, rules: { boundaries: rule } };
