@@ -7,6 +7,7 @@ export function interrupted(count, reached) {
   return defineAgent({
     name: "interrupted",
     loop: false,
+    limits: { stepsPerTurn: Number.POSITIVE_INFINITY },
     initial: () => ({ done: 0, messages: /** @type {unknown[]} */ ([]) }),
     async step(run) {
       const { state } = run;

@@ -95,6 +95,7 @@ function worker(count, withTool) {
   return defineAgent({
     name: "steps",
     loop: false,
+    limits: { stepsPerTurn: Number.POSITIVE_INFINITY },
     initial: () => ({ done: 0, messages: /** @type {unknown[]} */ ([]) }),
     async step(run) {
       const { state } = run;

@@ -61,6 +61,7 @@ export type {
   CheckpointRef,
   CheckpointStatus,
   Question,
+  RunError,
   SaveOptions,
   SkippedCheckpoint,
   Status,
@@ -87,6 +88,7 @@ export type {
   Listener,
   Listeners,
   LoopVerdict,
+  RunErrorEvent,
   RunEvent,
   RunEventOf,
   RunEventType,
@@ -194,6 +196,7 @@ export {
   type WorkerFailureEvent,
   type WorkerInfo,
   type WorkerOptions,
+  type WorkerRunErrorEvent,
 } from "./runs/index.js";
 export {
   type AnyStoredClass,

@@ -61,7 +61,7 @@ import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./
 import type { SearchHit, SearchOptions } from "./search/index.js";
 import { type SessionOptions, SessionReader } from "./sessions/index.js";
 import { findStore, type OpenTarget } from "./store/index.js";
-import { createListing, type Listing } from "./util/index.js";
+import { createListing, type Listing, validateOptions } from "./util/index.js";
 import {
   repair,
   type RepairOptions,
@@ -150,9 +150,11 @@ export class Savepoint implements AsyncDisposable {
    *
    * A new session starts with the input. An interrupted run resumes where it stopped, without repeating recorded effects. A
    * run that this process already executes is joined. A completed session returns its result again; if the agent has
-   * `receive`, the input starts its next turn.
+   * `receive`, the input starts its next turn. A run that an error of the step's own code has ended resumes; one that was halted
+   * resumes with `{ resume: true }`.
    *
    * @throws `ALREADY_RUNNING` while another process runs the session
+   * @throws `INPUT_MISMATCH` if the session has another input, unless that is completed and the agent has `receive`
    * @example
    * const { status, output } = await sp.run(support, { session: "ticket-7", input: "Where is my order?" });
    */
@@ -208,7 +210,7 @@ export class Savepoint implements AsyncDisposable {
    * Queues a session for a {@link worker} of this process or another. One commit; a session is queued at most once.
    *
    * @param agent the agent, or its name if its code is in another process
-   * @returns `false` if the session exists already
+   * @returns `false` if the session exists already, unless an error of its agent's code has ended it: then it is queued again
    */
   async enqueue<Input, State, Output>(
     agent: Agent<Input, State, Output> | string,
@@ -225,7 +227,7 @@ export class Savepoint implements AsyncDisposable {
    *
    * @example
    * const worker = sp.worker([shop], { concurrency: 20 });
-   * await worker.start();
+   * await worker.run(); // until SIGTERM
    */
   worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
     return this.#workers.create(agents, options);
@@ -304,6 +306,7 @@ export class Savepoint implements AsyncDisposable {
    * for await (const event of sp.watch("ticket-7")) console.log(event.type);
    */
   watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
+    validateOptions(options, "sp.watch");
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
     return watchSession(reader, options, () => void this.#services.open());
   }
@@ -313,6 +316,7 @@ export class Savepoint implements AsyncDisposable {
    * unknown outcome included. Empty between steps, when the state has everything.
    */
   journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
+    validateOptions(options, "sp.journal");
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
     return createListing(() => readJournal(reader, parseBranchName(options.branch)));
   }

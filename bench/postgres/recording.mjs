@@ -173,6 +173,7 @@ function inOneStep(server, work) {
   const agent = defineAgent({
     name: "one-step",
     loop: false,
+    limits: { stepsPerTurn: Number.POSITIVE_INFINITY },
     initial: () => ({}),
     async step(run) {
       await work(run);
@@ -188,6 +189,7 @@ function steps(withTool) {
     const agent = defineAgent({
       name: "steps",
       loop: false,
+      limits: { stepsPerTurn: Number.POSITIVE_INFINITY },
       initial: () => ({ done: 0, messages: /** @type {unknown[]} */ ([]) }),
       async step(run) {
         const { state } = run;

@@ -9,6 +9,7 @@ export function walker(stepping) {
   return defineAgent({
     name: "walker",
     loop: false,
+    limits: { stepsPerTurn: Number.POSITIVE_INFINITY },
     initial: () => ({ done: 0 }),
     async step(run) {
       stepping();

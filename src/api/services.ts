@@ -3,8 +3,8 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { AgentCheckpoints } from "../agents/index.js";
 import type { Context } from "../context.js";
 import { ConversationWriter } from "../conversations/index.js";
-import type { ProcessRegistration, RunEvent } from "../events/index.js";
-import { LiveRuns, Runs, type StoreAddress } from "../runs/index.js";
+import type { ProcessRegistration } from "../events/index.js";
+import { LiveRuns, type RunObserver, Runs, type StoreAddress } from "../runs/index.js";
 import { Search } from "../search/index.js";
 import { Cursors, type Migrations, NumberSource } from "../sessions/index.js";
 import type { Scope } from "./scope/scope.js";
@@ -76,8 +76,8 @@ export class Services {
   }
 
   /** Runs with a lease of their own, such as those of a worker. */
-  createRuns(lease: number, onEvent?: (event: RunEvent) => void): Runs {
-    return new Runs(new LiveRuns(this.#context, this.cursors, lease, this.#settings.storeAddress, onEvent));
+  createRuns(lease: number, observer?: RunObserver): Runs {
+    return new Runs(new LiveRuns(this.#context, this.cursors, lease, this.#settings.storeAddress, observer));
   }
 
   /** Rises whenever this process deletes the session. */

@@ -51,7 +51,7 @@ import {
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
-import { createListing, type Listing, invalidArgument } from "../util/index.js";
+import { createListing, type Listing, invalidArgument, validateOptions } from "../util/index.js";
 import { BranchAccess } from "./branch-access.js";
 import type { Services } from "./services.js";
 
@@ -386,6 +386,7 @@ export class Session<State = unknown> {
 export function openSession<State>(services: Services, id: string, options: SessionOptions): Session<State> {
   const context = services.open();
   checkId(id, "session id");
+  validateOptions(options, "sp.session");
   if (options.agent !== undefined) checkId(options.agent, "agent id");
   if (options.branch !== undefined) checkId(options.branch, "branch name");
   return new Session<State>(services, new SessionReader(context, id), options);

@@ -6,6 +6,7 @@ import {
   type CheckpointInfo,
   MAIN,
   type Question,
+  type RunError,
   sessionsOfAgent,
   type Status,
 } from "../records/index.js";
@@ -35,6 +36,8 @@ export interface SessionInfo {
   readonly status: Status;
   /** Why it failed, halted or waits. */
   readonly reason: string | undefined;
+  /** The error that ended it; `undefined` if no error did. */
+  readonly error: RunError | undefined;
   /** The open questions of a waiting session. Answer them with `sp.answer()`. */
   readonly questions: readonly Question[];
   /** When a waiting session is scheduled to resume, in milliseconds since 1970. */
@@ -159,6 +162,7 @@ function toSessionInfo(
     updatedAt: head?.createdAt ?? createdAt,
     status: status?.status ?? "running",
     reason: status?.reason,
+    error: status?.error,
     questions: waiting?.questions ?? [],
     wakeAt: waiting?.wakeAt,
     head: head && reader.toInfo(head, agent, headParentId, notes),

@@ -27,7 +27,11 @@ export class Workers {
     const { host, pid } = thisProcess();
     const poll = context.store.listen ? POLL_WITH_LISTEN : POLL_WITHOUT_LISTEN;
     const settings = parseWorkerOptions(options, { lease: this.#services.lease, name: `${host}:${pid}`, poll });
-    const runs = this.#services.createRuns(settings.lease, (event) => worker.emit(event));
+    const runs = this.#services.createRuns(settings.lease, {
+      onEvent: (event) => worker.emit(event),
+      onError: (event) => worker.emit({ type: "runError", ...event }),
+      hears: (type) => worker.hears(type),
+    });
     const worker = new Worker(
       { runs, close: this.#close, stopped: (one) => this.#running.delete(one) },
       byName,

@@ -1,12 +1,12 @@
 /** Prints the events and the result of a run. */
-import type { LoopVerdict, RunEvent, RunResult } from "../index.js";
+import type { EndedRun, LoopVerdict, RunError, RunEvent, RunResult } from "../index.js";
 import { colorStatus } from "./checkpoint-line.js";
 import type { Cli } from "./cli.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
 import { formatAge } from "./format.js";
 import { formatJson, toPrintableJson } from "./json.js";
 import { suggestCommand } from "./shell.js";
-import { joinParts, type Text } from "./text.js";
+import { type Colors, joinParts, type Text } from "./text.js";
 
 /** The texts for the verdicts of the loop detector; `undefined` if the verdict is not printed. */
 const LOOP_TEXTS: Readonly<Record<LoopVerdict, string | undefined>> = {
@@ -65,7 +65,12 @@ export function toResultRecord(result: RunResult): Record<string, unknown> {
   return { ...result, state: undefined };
 }
 
-export function describeResult(cli: Cli, result: RunResult): Text[] {
+/** @param command the agent and the module of the command that ran it, for the command that resumes it */
+export function describeResult(
+  cli: Cli,
+  result: RunResult,
+  command: { readonly agent?: string | undefined; readonly agents?: string | undefined } = {},
+): Text[] {
   const status = colorStatus(result.status, cli.output.colors);
   const line = (detail = ""): Text => joinParts([result.session, status, detail]);
   switch (result.status) {
@@ -78,8 +83,25 @@ export function describeResult(cli: Cli, result: RunResult): Text[] {
       return [line(result.wakeAt === undefined ? "" : `wakes ${formatAge(result.wakeAt, Date.now())}`)];
     case "failed":
     case "halted":
-      return [line(result.reason)];
+      return [line(result.reason), ...formatStack(result.error, cli.output.colors), adviceFor(result, command)];
   }
+}
+
+/** The stack of an error, one line each. */
+export function formatStack(error: RunError | undefined, colors: Colors): Text[] {
+  return (error?.stack ?? "").split("\n").flatMap((line) => (line === "" ? [] : [colors.dim(line)]));
+}
+
+/** What to do about a run that has ended. */
+function adviceFor(
+  { session, branch, needsResume }: EndedRun<unknown>,
+  { agent, agents }: { readonly agent?: string | undefined; readonly agents?: string | undefined },
+): string {
+  const module = agents === undefined ? [] : ["--agents", agents];
+  const onBranch = branch === "main" ? [] : ["--branch", branch];
+  const options = [...module, "--session", session, ...onBranch, ...(needsResume ? ["--resume"] : [])];
+  const suggested = suggestCommand("run", agent === undefined ? [] : [agent], ...options);
+  return `${needsResume ? "To resume it" : "To resume it after a fix of the agent"}: ${suggested}`;
 }
 
 function formatOutput(value: unknown): string[] {

@@ -1,7 +1,8 @@
 /** The events of a Savepoint, and their emitter. */
 import type { BackgroundFailure } from "../store/index.js";
 import type { LastShutdown } from "./open-process.js";
-import type { RunEvent } from "./run-events.js";
+import type { RunErrorEvent, RunEvent } from "./run-events.js";
+import { printUnheard } from "./unheard.js";
 
 /** Stored data cannot be read. */
 export interface DamageEvent {
@@ -35,12 +36,11 @@ export interface SavepointEvents {
   readonly indexing: IndexingEvent;
   /** A process ended without closing the store. Emitted when the store is opened. */
   readonly uncleanShutdown: LastShutdown;
-  /** A run of this process has made progress. */
+  /** A run of this process has made progress. A retry that has no listener is printed on stderr. */
   readonly run: RunEvent;
+  /** A run of this process has ended because its step has thrown. Printed on stderr, with the stack, if it has no listener. */
+  readonly runError: RunErrorEvent;
 }
-
-/** Events that are written to the console if they have no listener. */
-const WARN_IF_UNHEARD: ReadonlySet<EventName> = new Set<EventName>(["damage", "backgroundFailure"]);
 
 export type EventName = keyof SavepointEvents;
 export type Listener<Name extends EventName> = (event: SavepointEvents[Name]) => void;
@@ -49,17 +49,22 @@ export type Listeners = { readonly [Name in EventName]?: Listener<Name> };
 
 /** The event emitter of one Savepoint. */
 export class Events {
-  readonly #listeners = new Map<EventName, Set<Listener<EventName>>>();
+  /** The listeners, with the condition on the events that each of them gets. */
+  readonly #listeners = new Map<EventName, Map<Listener<EventName>, ((event: never) => boolean) | undefined>>();
 
   constructor(listeners: Listeners = {}) {
     for (const [name, listener] of Object.entries(listeners))
       if (listener) this.on(name as EventName, listener as Listener<EventName>);
   }
 
-  /** Adds a listener. Returns the function that removes it. */
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    const listeners = this.#listeners.get(name) ?? new Set();
-    this.#listeners.set(name, listeners.add(listener as Listener<EventName>));
+  /** Adds a listener for all events, or for those that fulfil a condition. Returns the function that removes it. */
+  on<Name extends EventName>(
+    name: Name,
+    listener: Listener<Name>,
+    accepts?: (event: SavepointEvents[Name]) => boolean,
+  ): () => void {
+    const listeners = this.#listeners.get(name) ?? new Map();
+    this.#listeners.set(name, listeners.set(listener as Listener<EventName>, accepts));
     return () => void listeners.delete(listener as Listener<EventName>);
   }
 
@@ -68,16 +73,23 @@ export class Events {
     return (this.#listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** Calls all listeners. An error in a listener is logged and affects neither the other listeners nor the caller. */
-  emit<Name extends EventName>(name: Name, event: SavepointEvents[Name]): void {
-    const listeners = this.#listeners.get(name);
-    if (!listeners?.size && WARN_IF_UNHEARD.has(name)) console.warn(`savepoint: ${name}:`, event);
-    for (const listener of listeners ?? []) {
+  /**
+   * Calls all listeners. An error in a listener is logged and affects neither the other listeners nor the caller. An event that
+   * reports a failure is printed if it has no listener.
+   *
+   * @param isHeard whether something else has handled it, so that it need not be printed
+   */
+  emit<Name extends EventName>(name: Name, event: SavepointEvents[Name], isHeard = false): void {
+    let hasListener = isHeard;
+    for (const [listener, accepts] of this.#listeners.get(name) ?? []) {
+      if (accepts && !accepts(event as never)) continue;
+      hasListener = true;
       try {
         listener(event);
       } catch (error) {
         console.error(`savepoint: a listener for "${name}" failed:`, error);
       }
     }
+    if (!hasListener) printUnheard(name, event);
   }
 }

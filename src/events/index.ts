@@ -19,4 +19,12 @@ export {
   type LastShutdown,
   ProcessRegistration,
 } from "./open-process.js";
-export type { EffectKind, LoopVerdict, RunEvent, RunEventBody, RunEventOf, RunEventType } from "./run-events.js";
+export type {
+  EffectKind,
+  LoopVerdict,
+  RunErrorEvent,
+  RunEvent,
+  RunEventBody,
+  RunEventOf,
+  RunEventType,
+} from "./run-events.js";

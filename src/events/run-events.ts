@@ -29,8 +29,13 @@ export type RunEventBody =
   /** An attempt has failed and is retried after a delay. */
   | {
       readonly type: "retry";
+      readonly kind: EffectKind | "step";
+      /** `step 3`, or the name of the effect. */
       readonly name: string;
+      /** The number of failed attempts so far. */
       readonly attempt: number;
+      /** The largest number of attempts. */
+      readonly attempts: number;
       readonly delay: number;
       readonly reason: string;
     }
@@ -50,6 +55,19 @@ export type RunEventBody =
   | { readonly type: "leaseLost" };
 
 export type RunEventType = RunEventBody["type"];
+
+/** A run has ended because its step has thrown: at once, or after its last attempt. */
+export interface RunErrorEvent {
+  readonly sessionId: string;
+  readonly branch: string;
+  /** The number of the step that threw. */
+  readonly step: number;
+  /** `failed`: running the session again resumes it. `halted`: `{ resume: true }` resumes it. */
+  readonly status: "failed" | "halted";
+  readonly reason: string;
+  /** What the step threw, usually an `Error`. */
+  readonly error: unknown;
+}
 
 /** An event of a run. */
 export type RunEvent = RunEventBody & { readonly sessionId: string; readonly branch: string };

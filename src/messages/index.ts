@@ -2,6 +2,7 @@
  * Messages: the format of Savepoint, and reading the formats of all known SDKs. Descriptions are derived on demand; a stored
  * message is never converted.
  */
+export { briefJson } from "./brief-json.js";
 export { describeMessage, findMessages, type MessageDescription } from "./message-text.js";
 export {
   type Attachment,

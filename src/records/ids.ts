@@ -13,6 +13,10 @@ const FORBIDDEN = /[\p{Cc}\p{Cs}]/u;
  * @param what names the id in the error message, such as `session id`
  */
 export function checkId(id: string, what: string): string {
+  const given: unknown = id;
+  if (given === undefined || given === null) {
+    throw new SavepointError("INVALID_ARGUMENT", `The ${what} is missing: expected a string, got ${String(given)}.`);
+  }
   const problem = problemOf(id);
   if (problem === undefined) return id;
   const shown = typeof id === "string" && id.length <= 80 ? ` ${JSON.stringify(id)}` : "";

@@ -124,6 +124,7 @@ export {
   parseRunKey,
   type Question,
   runKey,
+  type RunError,
   type RunRecord,
   runsOf,
   turnKey,

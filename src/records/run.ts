@@ -30,6 +30,13 @@ export interface Question {
   readonly data?: unknown;
 }
 
+/** The error that ended a run, in the form in which it is stored: name, message and stack, each of limited length. */
+export interface RunError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string;
+}
+
 /** The status of the work on a branch. */
 export interface RunRecord {
   readonly number: number;
@@ -50,10 +57,17 @@ export interface RunRecord {
   /** When a sleeping run resumes. */
   readonly wakeAt: number | undefined;
   readonly startedAt: number;
-  /** The code of the error that ended it, if that was a `SavepointError`. */
+  /**
+   * Set if an error that the agent's code causes has ended it: `AGENT_FAILED` if the step threw, or the code of Savepoint's error,
+   * such as `NONDETERMINISM`. Such a run is resumed when it is run again, because the code may have been fixed.
+   */
   readonly code: string | undefined;
   /** The run has crashed too many processes: it is `failed`, and no worker resumes it. */
   readonly quarantined?: true;
+  /** The error that ended it. */
+  readonly error: RunError | undefined;
+  /** The number of completed steps when its turn started, or when the turn was last resumed after it had ended. */
+  readonly stepsBefore: number | undefined;
 }
 
 /** The effects that a run recorded since its last boundary, and its right to record them. */
@@ -107,9 +121,9 @@ export function encodeRun(record: RunRecord, registry: ClassRegistry): string {
 
 export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
   const { questions, ...fields } = parseRun(value);
-  const { reason, head, key, wakeAt, code, ...rest } = fields;
+  const { reason, head, key, wakeAt, code, error, stepsBefore, ...rest } = fields;
   const decoded = questions === undefined ? [] : (parseValue(questions, registry) as Question[]);
-  return { ...rest, reason, head, key, wakeAt, code, questions: decoded };
+  return { ...rest, reason, head, key, wakeAt, code, error, stepsBefore, questions: decoded };
 }
 
 /** Parses a run without decoding its questions, because decoding requires the classes that they may contain. */
@@ -148,6 +162,7 @@ export const decodeQueuedInput = (value: string): QueuedInput => {
   return { key, input };
 };
 
+const isRunError = objectOf({ name: isString, message: isString, stack: optional(isString) });
 const isStoredRun = objectOf({
   number: isCounter,
   agent: isId,
@@ -163,6 +178,8 @@ const isStoredRun = objectOf({
   startedAt: isNumber,
   code: optional(isString),
   quarantined: optional(oneOf(true)),
+  error: optional(isRunError),
+  stepsBefore: optional(isCounter),
 });
 const areQuestions = listOf(objectOf({ id: isString, kind: oneOf("ask", "unknown"), text: isString }));
 const isStoredJournal = tupleOf(

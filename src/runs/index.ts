@@ -26,7 +26,15 @@ export {
   type UnknownPolicy,
   type Verdict,
 } from "./agent/index.js";
-export { LiveRuns, type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
+export {
+  LiveRuns,
+  type RunHandle,
+  type RunObserver,
+  Runs,
+  type WatchEvent,
+  type WatchOptions,
+  watchSession,
+} from "./api/index.js";
 export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
 export { listQueue, listWorkers, type QueuedRun, type QueueState, type WorkerInfo } from "./queue/index.js";
 export type { StoreAddress } from "./leases/index.js";
@@ -49,6 +57,7 @@ export {
 } from "./status/index.js";
 export {
   type QuarantineEvent,
+  type WorkerRunErrorEvent,
   parseWorkerOptions,
   Worker,
   type WorkerEvent,

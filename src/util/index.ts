@@ -35,8 +35,15 @@ export { openRegularFile, readRegularFile, wrongKind } from "./regular-files.js"
 export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
-export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
 export { parentThread, startThread } from "./threads.js";
+export {
+  validateCount,
+  validateFields,
+  validateOptions,
+  validatePlainObject,
+  invalidArgument,
+  parseTimestamp,
+} from "./validate.js";
 export {
   either,
   isAnything,

@@ -11,6 +11,12 @@ export function validateFields(value: unknown, what: string, fields: ReadonlySet
   }
 }
 
+/** Validates the options of a call. @param caller the called method, such as `sp.run` */
+export function validateOptions(options: unknown, caller: string): void {
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
+  throw invalidArgument(`The options of ${caller}() must be an object, got ${describe(options)}.`);
+}
+
 /** Validates an optional plain object with arbitrary keys, such as metadata or a configuration. */
 export function validatePlainObject(value: unknown, what: string): void {
   if (value === undefined) return;

@@ -581,7 +581,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
   it("invalid arguments are rejected before anything is done", async () => {
     const sp = await lab.open();
     expect(await codeOf(durable(undefined as never, { session: "s" }))).toBe("INVALID_ARGUMENT");
-    expect(await codeOf(durable(sp, {} as never))).toBe("INVALID_ID");
+    expect(await codeOf(durable(sp, {} as never))).toBe("INVALID_ARGUMENT");
     await sp.session("foreign", { agent: "shop" }).save({ todo: [] }, { status: "completed" });
     expect(await codeOf(durable(sp, { session: "foreign" }))).toBe("INVALID_STATE");
     expect(await codeOf(durable(sp, { session: "foreign" }))).toBe("INVALID_STATE");

@@ -13,7 +13,7 @@ skewClock();
 const world = new World(folder, name);
 const workhorse = createWorkhorse(world, random);
 const sp = await open();
-const worker = sp.worker([workhorse], { concurrency: 20, lease: Number(lease), name, maxDeaths: 20, grace: 5000 });
+const worker = sp.worker([workhorse], { concurrency: 20, lease: Number(lease), name, maxCrashes: 20, grace: 5000 });
 worker.on("started", ({ sessionId: session }) => world.note({ session, what: "started" }));
 worker.on("step", ({ sessionId: session, step }) => world.note({ session, what: "step", step }));
 worker.on("checkpoint", ({ sessionId: session, checkpoint }) => {

@@ -167,6 +167,29 @@ describe("run", () => {
     expect(done()).toHaveLength(5);
   });
 
+  it("run prints the error of an agent with its stack and the command that resumes it, and show prints it too", async () => {
+    const module = (broken: boolean): string =>
+      tool().file(
+        "buggy.mjs",
+        `import { defineAgent } from "${LIBRARY}";
+export const buggy = defineAgent({ name: "buggy", initial: () => ({}), step: (run) => ${broken ? "missing()" : 'run.complete("fixed")'} });`,
+      );
+    const path = module(true);
+    const ended = await tool().on(["run", "--agents", path, "--session", "b 1", "--input", "1"]);
+    expect(ended.code).toBe(1);
+    expect(ended.stdout).toMatch(/failed {2}ReferenceError: missing is not defined/);
+    expect(ended.stdout).toMatch(/at .*buggy\.mjs/);
+    expect(ended.stdout).toContain(`savepoint run buggy --agents ${path} --session 'b 1'`);
+    expect(ended.stdout).not.toContain("--resume");
+    expect(ended.stderr).not.toContain("at ");
+    expect((await tool().on(["sessions"])).stdout).toContain("ReferenceError: missing is not defined");
+    expect((await tool().on(["show", "b 1"])).stdout).toMatch(/^error +ReferenceError: missing[^]*at .*buggy\.mjs/m);
+    expect(await tool().json(["show", "b 1"])).toMatchObject({ error: { name: "ReferenceError" } });
+    expect(await tool().json(["sessions"])).toMatchObject([{ id: "b 1", error: { name: "ReferenceError" } }]);
+    const halted = await tool().on(begin("worker", "w", 5, "--max-steps", "2"));
+    expect(halted.stdout).toMatch(/To resume it: savepoint run worker .*--session w --resume/);
+  });
+
   it("run exits with 1 if the agent fails", async () => {
     expect(await tool().json(begin("unlucky", "u", 1), 1)).toMatchObject({ status: "failed", reason: "no luck" });
   });

@@ -117,7 +117,10 @@ describe.each(STORES)("hostile ids on $name", (kind) => {
       await expect(sp.sessions.load(id)).rejects.toMatchObject({ code: "INVALID_ID" });
       await expect(sp.sessions.delete(id)).rejects.toMatchObject({ code: "INVALID_ID" });
     }
-    for (const id of [undefined, null, 5, {}, ["s"]]) {
+    for (const id of [undefined, null]) {
+      expect(() => sp.session(id as never)).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }) as Error);
+    }
+    for (const id of [5, {}, ["s"]]) {
       expect(() => sp.session(id as never)).toThrow(expect.objectContaining({ code: "INVALID_ID" }) as Error);
     }
     expect((await sp.sessions.list().all()).length).toBe(1);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
-import { codeOf, createGate, type Gate, until } from "./lab.js";
+import { codeOf, createGate, type Gate, transient, until } from "./lab.js";
 
 /** An agent that works for ever, one tool per step; a tool waits for the gate, if there is one. */
 function createWorker(gate?: Gate, strategy: "everyStep" | "never" = "everyStep") {
@@ -65,7 +65,7 @@ describe.each(STORES)("a session that is deleted while it runs, on $name", (kind
         initial: (_input: string) => ({ text: "x".repeat(10_000) }),
         retry: { attempts: 1000, delay: 10, factor: 1 },
         step: () => {
-          throw new Error("not yet");
+          throw transient("not yet");
         },
       });
       const retries = createGate();

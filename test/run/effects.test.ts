@@ -345,10 +345,10 @@ describe.each(KINDS)("effects on $name", (kind) => {
         codes.push(await codeOf(tool));
         return tool;
       });
-    expect((await (await lab.open()).run(agent(options), GO)).status).toBe("halted");
+    expect((await (await lab.open()).run(agent(options), GO)).status).toBe("failed");
     expect(codes).toEqual(["INVALID_ARGUMENT"]);
     expect(world.count("tool")).toBe(0);
-    const result = await (await lab.open()).run(agent({}), { ...GO, resume: true });
+    const result = await (await lab.open()).run(agent({}), GO);
     expect(result).toMatchObject({ status: "completed", output: "answer" });
     expect(world.count("tool")).toBe(1);
   });

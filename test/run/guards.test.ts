@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { defineAgent, type Limits, LoopDetector, type RunEvent } from "../../src/index.js";
-import { codeOf, interruptIn, KINDS, useLab, World } from "./lab.js";
+import { codeOf, interruptIn, KINDS, transient, useLab, World } from "./lab.js";
 
 const LONG = "I will look at the same file again.";
 const GO = { session: "s", input: "go" };
@@ -200,7 +200,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
       async step(run) {
         run.state.n++;
         await run.effect("good", () => world.do("good"));
-        if (broken) throw new RangeError("no luck");
+        if (broken) throw transient("no luck");
         return run.complete(run.state.n);
       },
     });
@@ -209,7 +209,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     sp.on("run", (event) => void events.push(event));
     const result = await sp.run(agent, GO);
     expect(result.status).toBe("halted");
-    expect(result.reason).toContain("RangeError: no luck");
+    expect(result.reason).toContain("Error: no luck");
     expect(events.filter(({ type }) => type === "retry")).toHaveLength(2);
     // Recorded effects are not executed again in the second and third attempt.
     expect(world.count("good")).toBe(1);
@@ -252,10 +252,10 @@ describe.each(KINDS)("guards on $name", (kind) => {
         // Not recorded: each attempt reaches this line.
         world.log.push(`attempt of ${run.step}`);
         const attempts = world.count(`attempt of ${run.step}`);
-        if (run.step <= 2 && attempts < 3) throw new Error("twice in each of the first two");
+        if (run.step <= 2 && attempts < 3) throw transient("twice in each of the first two");
         if (run.step === 3) {
           if (attempts === 3) await run.effect("hang", () => world.do("hang"));
-          throw new Error("always");
+          throw transient("always");
         }
         return undefined;
       },

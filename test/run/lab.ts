@@ -128,9 +128,11 @@ async function createLab(kind: Kind): Promise<Lab & { teardown(): Promise<void> 
   return {
     async open(options = {}) {
       store = activity.watch(await place.openStore(now));
-      // Runs that outlive the test find their store closed: nothing handles that error.
+      // Runs that outlive the test find their store closed: nothing handles that error. Errors and retries are not printed.
       const { on, ...rest } = options;
-      return Savepoint.open(store, { now, on: { backgroundFailure: () => {}, ...on }, ...rest });
+      const ignore = (): void => {};
+      const listeners = { backgroundFailure: ignore, run: ignore, runError: ignore, ...on };
+      return Savepoint.open(store, { now, on: listeners, ...rest });
     },
     now,
     advance: (milliseconds) => void (time += milliseconds),
@@ -175,6 +177,11 @@ export class World {
   count(name: string): number {
     return this.log.filter((entry) => entry === name).length;
   }
+}
+
+/** An error after which a step is tried again, although no effect has thrown it. */
+export function transient(message: string): Error {
+  return Object.assign(new Error(message), { transient: true });
 }
 
 export interface Notes {

@@ -1,7 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { defineAgent, type RunEvent } from "../../src/index.js";
-import { codeOf, createGate, errorOf, type Gate, KINDS, LEASE, orHung, until, useLab, World } from "./lab.js";
+import {
+  codeOf,
+  createGate,
+  errorOf,
+  type Gate,
+  KINDS,
+  LEASE,
+  orHung,
+  transient,
+  until,
+  useLab,
+  World,
+} from "./lab.js";
 
 /** Two effects; the first one waits at a gate, if it has one. */
 function worker(world: World, gate?: Gate<string>, note?: (signal: AbortSignal) => void) {
@@ -387,7 +399,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
       initial: (_input: string) => ({}),
       step() {
         world.log.push("try");
-        throw new Error("no");
+        throw transient("no");
       },
     });
     const sp = await lab.open();

@@ -1,7 +1,7 @@
 /** Effects that a step starts at the same time: the order of their results, and which of them are executed again. */
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
-import { createGate, interruptIn, KINDS, once, until, useLab, World } from "./lab.js";
+import { createGate, interruptIn, KINDS, once, transient, until, useLab, World } from "./lab.js";
 
 const GO = { session: "s", input: "go" };
 
@@ -130,7 +130,7 @@ describe.each(KINDS)("parallel effects on $name", (kind) => {
           run.llm(lose, { name: "y", usage: () => ({ tokens: 5, cost: 0.5 }) }),
         ]);
         over.open();
-        if (failures-- > 0) throw new Error("a reason of its own");
+        if (failures-- > 0) throw transient("a reason of its own");
         return winner;
       }, 3);
       const undisturbed = await sp.run(agent, { session: "undisturbed", input: "go" });
@@ -154,7 +154,7 @@ describe.each(KINDS)("parallel effects on $name", (kind) => {
         run.effect("y", () => world.do("y", "y")),
       ]);
       over.open();
-      if (failures-- > 0) throw new Error("a reason of its own");
+      if (failures-- > 0) throw transient("a reason of its own");
       return [winner, await run.effect("last", () => world.do("last", "last"))];
     }, 3);
     await interruptIn(lab, await lab.open(), agent, "go", world, "last");

@@ -60,6 +60,20 @@ describe.each(KINDS)("effects with an unknown outcome, on $name", (kind) => {
     expect([world.count("read"), world.count("charge")]).toEqual([1, 1]);
   });
 
+  it("the question about a tool names its arguments, of limited length", async () => {
+    const world = new World();
+    const agent = once((run) => {
+      const args = { order: "88", note: "x".repeat(5000), amount: { cents: 500 } };
+      return run.tool({ id: "1", name: "refund", arguments: args }, () => world.do("refund", "done"));
+    });
+    await interruptIn(lab, await lab.open(), agent, "go", world, "refund");
+    const { question } = await (await lab.open()).run(agent, { session: "s" });
+    expect(question?.text).toMatch(
+      /^Did the tool "refund" \(order: "88", note: "x+…, amount: \{"cents":500\}\) happen\? /,
+    );
+    expect(question?.text.length).toBeLessThan(500);
+  });
+
   it("a tool that did not happen is executed again with the same idempotency key, and no other effect is", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");

@@ -1,7 +1,7 @@
 /** The usage of models is counted exactly once, also after interruptions. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, type LlmOptions } from "../../src/index.js";
-import { interruptIn, KINDS, once, useLab, World } from "./lab.js";
+import { interruptIn, KINDS, once, transient, useLab, World } from "./lab.js";
 
 const GO = { session: "s", input: "go" };
 
@@ -63,7 +63,7 @@ describe.each(KINDS)("usage on $name", (kind) => {
     let failures = 1;
     const agent = once(async (run) => {
       const reply = await run.llm(() => world.do("model", "reply"), { usage });
-      if (failures-- > 0) throw new Error("a reason of its own");
+      if (failures-- > 0) throw transient("a reason of its own");
       return reply;
     }, 3);
     const result = await sp.run(agent, GO);

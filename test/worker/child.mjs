@@ -41,7 +41,7 @@ const worker = sp.worker(agents, {
   concurrency: 4,
   lease: /** @type {`${number}s`} */ (lease),
   poll: 50,
-  maxDeaths: 3,
+  maxCrashes: 3,
 });
 worker.on("leaseLost", () => console.log("lost"));
 worker.on("quarantined", ({ sessionId }) => console.log(`quarantined ${sessionId}`));

@@ -50,7 +50,7 @@ it("a process that was cut off for longer than its lease does not count as dead 
   const lost = expect(handle.result()).rejects.toMatchObject({ code: "LEASE_LOST" });
   one.cutOff(true);
   const second = await Savepoint.open(two.store, options);
-  const another = second.worker([agentOf(hang)], { maxDeaths: 2, poll: 20, signals: false });
+  const another = second.worker([agentOf(hang)], { maxCrashes: 2, poll: 20, signals: false });
   await another.start();
   await until(() => another.running === 1, "the second process to take over");
   one.cutOff(false);
@@ -60,7 +60,7 @@ it("a process that was cut off for longer than its lease does not count as dead 
   await until(async () => (await store.now()) > expired, "two leases to pass");
   two.cutOff(true);
   const third = await Savepoint.open(store, options);
-  const worker = third.worker([agentOf(() => "done")], { maxDeaths: 2, poll: 20, signals: false });
+  const worker = third.worker([agentOf(() => "done")], { maxCrashes: 2, poll: 20, signals: false });
   await worker.start();
   const status = async () => (await third.sessions.load("s"))?.status;
   const isOver = async () => !["running", "interrupted"].includes((await status()) ?? "");

@@ -19,7 +19,7 @@ const agent = defineAgent({
 });
 
 const sp = await Savepoint.open(url, { lease: "2s" });
-const worker = sp.worker([agent], { concurrency: 4, maxDeaths: 4, poll: 20 });
+const worker = sp.worker([agent], { concurrency: 4, maxCrashes: 4, poll: 20 });
 await worker.start();
 await until(async () => {
   const left = await sp.sessions.list().all();

@@ -98,7 +98,7 @@ it("a worker that was stopped and could not hand a session back does not count a
   store.commit = commit;
   time += 2 * HOUR;
   const sp = await Savepoint.open(store, { now: () => time });
-  const worker = sp.worker([agentOf("ours", () => "done")], { maxDeaths: 1, poll: 10, signals: false });
+  const worker = sp.worker([agentOf("ours", () => "done")], { maxCrashes: 1, poll: 10, signals: false });
   await worker.start();
   await untilCompleted(sp, "s");
   await worker.stop({ grace: 0 });
@@ -108,7 +108,7 @@ it("sessions that ran together when their worker died are resumed one at a time"
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   await leave(store, () => time, "ours", ["a", "b", "c"]);
-  const options = { concurrency: 3, maxDeaths: 2, poll: 10, lease: HOUR, signals: false };
+  const options = { concurrency: 3, maxCrashes: 2, poll: 10, lease: HOUR, signals: false };
   time += 2 * HOUR;
   const first = await Savepoint.open(store, { now: () => time });
   const hung: string[] = [];
@@ -150,7 +150,7 @@ it("a worker resumes sessions under suspicion one after another, without waiting
     await new Promise(setImmediate);
     running--;
   });
-  const worker = sp.worker([agent], { concurrency: 7, maxDeaths: 2, poll: HOUR, lease: HOUR, signals: false });
+  const worker = sp.worker([agent], { concurrency: 7, maxCrashes: 2, poll: HOUR, lease: HOUR, signals: false });
   // No sweep is scheduled by time.
   const at = performance.now();
   vi.spyOn(performance, "now").mockReturnValue(at);

@@ -30,7 +30,7 @@ it("the queue and the workers list every unfinished run once, with its state", a
   expect(await sp.workers().all()).toMatchObject([
     { alive: false, pid: process.pid, runs: [{ sessionId: "deadly", branch: "main", agent: "shop" }] },
   ]);
-  const worker = sp.worker([shop], { concurrency: 1, maxDeaths: 1, poll: 10, signals: false });
+  const worker = sp.worker([shop], { concurrency: 1, maxCrashes: 1, poll: 10, signals: false });
   await worker.start();
   await until(async () => (await sp.sessions.list({ status: "failed" }).all()).length === 1, "it to be quarantined");
   await worker.stop({ grace: 0 });

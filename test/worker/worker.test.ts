@@ -282,7 +282,7 @@ describe.each(STORES)("on $name", (kind) => {
 
     it("rejects invalid options", async () => {
       const sp = await data.open();
-      for (const options of [{ concurrency: 0 }, { maxDeaths: 0 }, { lease: 5 }, { poll: "often" as never }]) {
+      for (const options of [{ concurrency: 0 }, { maxCrashes: 0 }, { lease: 5 }, { poll: "often" as never }]) {
         expect(() => sp.worker([counter], options)).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }));
       }
       expect(() => sp.worker(counter as never)).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }));

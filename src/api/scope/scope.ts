@@ -30,7 +30,9 @@ export class Scope {
 
   /** Options with the agent of the scope. @throws `INVALID_ARGUMENT` if they name another one */
   withAgent<Options extends { readonly agent?: string | undefined }>(options: Options): Options {
-    return this.agent === undefined ? options : { ...options, agent: this.resolveAgent(options.agent) };
+    return this.agent === undefined
+      ? options
+      : { ...options, agent: this.resolveAgent((options as Options | undefined)?.agent) };
   }
 
   /** Rejects an operation on the whole store. @throws `OUT_OF_SCOPE` */

@@ -28,6 +28,8 @@ export const recover = defineVerb<Options>({
     const agents = await loadAgents(cli, path);
     const sp = await cli.open();
     sp.on("run", printRunEvents(cli));
+    // The results have the errors, with their stacks.
+    sp.on("runError", () => {});
     const handles = await sp.recover(agents, options);
     const settled = await Promise.allSettled(handles.map((handle) => handle.result()));
     const results: RunResult[] = [];
@@ -39,7 +41,9 @@ export const recover = defineVerb<Options>({
       }
     }
     if (cli.output.format !== "text") await cli.output.stream(results.map(toResultRecord));
-    else for (const line of results.flatMap((result) => describeResult(cli, result))) await cli.output.line(line);
+    else
+      for (const line of results.flatMap((result) => describeResult(cli, result, { agents: path })))
+        await cli.output.line(line);
     if (handles.length === 0) cli.output.note("Nothing to resume.");
     return results.length < handles.length ? EXIT.partial : exitCodeForResults(results);
   },

@@ -52,13 +52,15 @@ export const run = defineVerb<Options>({
       ...(maxTime !== undefined && { time: maxTime }),
     };
     const sp = await cli.open({});
+    // The result has the error, with its stack.
+    sp.on("runError", () => {});
     const result = await sp.run(agent, {
       ...rest,
       session,
       ...(Object.keys(limits).length > 0 && { limits }),
       onEvent: printRunEvents(cli),
     });
-    await cli.output.result(toResultRecord(result), () => describeResult(cli, result));
+    await cli.output.result(toResultRecord(result), () => describeResult(cli, result, { agent: agent.name, agents }));
     return exitCodeForResults([result]);
   },
 });

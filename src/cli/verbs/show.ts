@@ -3,6 +3,7 @@ import {
   type AnyCheckpointInfo,
   type Checkpoint,
   type Json,
+  type RunError,
   type Savepoint,
   toJson,
 } from "../../index.js";
@@ -13,6 +14,7 @@ import { formatBytes, formatTime } from "../format.js";
 import { resolvePointer } from "../json-pointer.js";
 import { toPrintableJson } from "../json.js";
 import { formatValue } from "../outline.js";
+import { formatStack } from "../run-output.js";
 import { type Colors, colored, type Styled } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -44,8 +46,11 @@ export const show = defineVerb<Options>({
     const sp = await cli.read();
     const { info, pointer, headOfBranch } = await findCheckpointPart(sp, name);
     const { output } = cli;
-    const status = await currentStatus(sp, info);
-    if (infoOnly) return output.result(info, () => formatHeader(info, status, output.colors));
+    const { status, error } = await currentStatus(sp, info);
+    const withError = error && { error };
+    if (infoOnly) {
+      return output.result({ ...info, ...withError }, () => formatHeader(info, status, error, output.colors));
+    }
     const checkpoint = await load(sp, info, partial, headOfBranch);
     if (pointer !== "") {
       const value = toJson(resolvePointer(checkpoint.state, pointer));
@@ -58,8 +63,12 @@ export const show = defineVerb<Options>({
       output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${skipped.reason}`);
     }
     const state = toJson(checkpoint.state);
-    if (output.format !== "text") return output.result({ ...checkpoint, state }, () => []);
-    const header = formatHeader(checkpoint, checkpoint.id === info.id ? status : undefined, output.colors);
+    const isSame = checkpoint.id === info.id;
+    if (output.format !== "text") {
+      return output.result({ ...checkpoint, ...(isSame && withError), state }, () => []);
+    }
+    const current = isSame ? { status, error } : { status: undefined, error: undefined };
+    const header = formatHeader(checkpoint, current.status, current.error, output.colors);
     for (const line of [...header, ""]) await output.line(line);
     await printValue(cli, state, full, name);
   },
@@ -96,14 +105,23 @@ async function load(
   return checkpoint;
 }
 
-/** The current status of a session, if this is its newest checkpoint; `undefined` for an older one. */
-async function currentStatus(sp: Savepoint, info: AnyCheckpointInfo): Promise<string | undefined> {
+/** The current status of a session, and the error that ended it, if this is its newest checkpoint; nothing for an older one. */
+async function currentStatus(
+  sp: Savepoint,
+  info: AnyCheckpointInfo,
+): Promise<{ readonly status: string | undefined; readonly error: RunError | undefined }> {
   const session = info.sessionId === undefined ? undefined : await sp.sessions.load(info.sessionId);
-  if (session?.head?.id !== info.id) return undefined;
-  return session.reason === undefined ? session.status : `${session.status}: ${session.reason}`;
+  if (session?.head?.id !== info.id) return { status: undefined, error: undefined };
+  const { status, reason, error } = session;
+  return { status: reason === undefined || reason === info.reason ? status : `${status}: ${reason}`, error };
 }
 
-function formatHeader(info: AnyCheckpointInfo, status: string | undefined, colors: Colors): Styled[] {
+function formatHeader(
+  info: AnyCheckpointInfo,
+  status: string | undefined,
+  error: RunError | undefined,
+  colors: Colors,
+): Styled[] {
   const { usage, metadata } = info;
   const fields: readonly (readonly [string, string | undefined])[] = [
     ["checkpoint", info.id],
@@ -129,8 +147,15 @@ function formatHeader(info: AnyCheckpointInfo, status: string | undefined, color
     ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPrintableJson(metadata)) : undefined],
     ["size", `${formatBytes(info.stateBytes)}, ${formatBytes(info.storedBytes)} written`],
   ];
-  return fields.flatMap(([title, value]) => {
+  const lines = fields.flatMap(([title, value]) => {
     const shown = title === "checkpoint" ? colors.yellow(info.id) : value;
     return shown === undefined ? [] : [colored`${colors.dim(title.padEnd(11))} ${shown}`];
   });
+  // The stack follows in the lines below, indented like the values.
+  return [
+    ...lines,
+    ...formatStack(error, colors).map(
+      (line, index) => colored`${colors.dim((index === 0 ? "error" : "").padEnd(11))} ${line}`,
+    ),
+  ];
 }

@@ -31,7 +31,7 @@ export const worker = defineVerb<Options>({
       .option("--poll <time>", "how often to poll the queue for work without a notification")
       .option("--grace <time>", "how long running steps may take when the worker is stopped (default: 30s)")
       .option(
-        "--max-deaths <count>",
+        "--max-crashes <count>",
         "how many processes may crash in one step before the session is quarantined (default: 5)",
         parseCount,
       )
@@ -44,6 +44,11 @@ export const worker = defineVerb<Options>({
     const worker = sp.worker(agents, { ...options, signals: false });
     if (verbose) sp.on("run", printRunEvents(cli));
     worker.on("status", (event) => printStatus(cli, event));
+    worker.on("retry", verbose ? () => {} : printRunEvents(cli));
+    worker.on("runError", ({ sessionId, step, error }) => {
+      const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      cli.output.warn(`${sessionId}: step ${step} failed: ${stack}`);
+    });
     worker.on("leaseLost", ({ sessionId }) =>
       cli.output.warn(`${sessionId}: lease lost, this worker no longer runs the session.`),
     );

@@ -7,9 +7,18 @@ import { type RetryPolicy, type RetryOptions, parseRetryOptions } from "./retry.
 import type { Completion, Run } from "./run.js";
 import { checkStrategy, type Strategy } from "./strategy.js";
 
-/** Upper bounds on the usage of a session, over all its turns and restarts. A session that reaches one is halted. */
+/**
+ * Upper bounds on the usage of a session, over all its turns and restarts, except for `stepsPerTurn`. A session that reaches one is
+ * halted.
+ */
 export interface Limits {
   readonly steps?: number;
+  /**
+   * The number of steps in one turn. It stops an agent that never completes. A session that is resumed with `{ resume: true }`
+   * starts a new count. `Infinity` turns it off. It does not apply to `sp.openRun()`.
+   * @default 1000
+   */
+  readonly stepsPerTurn?: number;
   readonly tokens?: number;
   readonly cost?: number;
   /** Time spent executing steps. Time spent in `run.sleep()` and `run.ask()` does not count. */
@@ -44,7 +53,10 @@ export interface AgentDefinition<Input, State, Result> {
    * before the agent had migrations.
    */
   readonly migrations?: readonly ((state: never) => unknown)[];
-  /** How often and when a step that throws is retried. After the last attempt the session is halted. */
+  /**
+   * How often and when a step is retried that an effect, or a transient error, has ended. After the last attempt the session is
+   * halted. An error of the step's own code is not retried: the session fails at once, and resumes when it is run again.
+   */
   readonly retry?: RetryOptions;
   /**
    * Detects a model that repeats itself, and eventually halts the session. `false` disables it.
@@ -69,7 +81,7 @@ export interface AgentSpec {
   readonly step: (run: Run<unknown>) => unknown;
   readonly receive: ((state: unknown, input: unknown) => unknown) | undefined;
   readonly strategy: Strategy;
-  readonly limits: { steps?: number; tokens?: number; cost?: number; time?: number };
+  readonly limits: { steps?: number; stepsPerTurn?: number; tokens?: number; cost?: number; time?: number };
   readonly migrations: readonly ((state: unknown) => unknown)[];
   readonly retry: RetryPolicy;
   readonly createDetector: () => LoopDetector | undefined;
@@ -112,7 +124,7 @@ export function defineAgent<Input, State, Result>(
     step,
     receive,
     strategy: checkStrategy(strategy),
-    limits: parseLimits(name, definition.limits ?? {}),
+    limits: { stepsPerTurn: DEFAULT_STEPS_PER_TURN, ...parseLimits(name, definition.limits ?? {}) },
     migrations,
     retry: parseRetryOptions(definition.retry),
     createDetector: () => options && new LoopDetector(options),
@@ -128,15 +140,19 @@ export function withLimits(agent: Agent, limits: Limits | undefined): Agent {
   return { ...agent, definition: { ...definition, limits: { ...definition.limits, ...parseLimits(name, limits) } } };
 }
 
+/** More steps than a turn usually has, and few enough that a loop without end does not cost much. */
+const DEFAULT_STEPS_PER_TURN = 1000;
+
 function parseLimits(name: string, limits: Limits): AgentSpec["limits"] {
   const { time, ...counts } = limits;
   for (const [key, value] of Object.entries(counts)) {
-    if (!["steps", "tokens", "cost"].includes(key)) throw invalidAgent(name, `unknown limit "${key}"`);
+    if (!["steps", "stepsPerTurn", "tokens", "cost"].includes(key)) throw invalidAgent(name, `unknown limit "${key}"`);
     if (value !== undefined && !(typeof value === "number" && value > 0)) {
       throw invalidAgent(name, `the limit "${key}" must be a number above 0, got ${String(value)}`);
     }
   }
-  return { ...counts, ...(time !== undefined && { time: toMilliseconds(time, "limits.time") }) };
+  const defined = Object.fromEntries(Object.entries(counts).filter(([, value]) => value !== undefined));
+  return { ...defined, ...(time !== undefined && { time: toMilliseconds(time, "limits.time") }) };
 }
 
 function invalidAgent(name: string, why: string): SavepointError {

@@ -2,6 +2,6 @@
  * The interface of runs to the rest of the package: starting, joining, recovering, cancelling and watching them. A branch has
  * at most one run in a process, and at most one process with a valid lease.
  */
-export { branchMapKey, isStoreFailure, LiveRuns } from "./live-runs.js";
-export { type RunHandle, Runs } from "./runs.js";
+export { branchMapKey, isStoreFailure, LiveRuns, type RunObserver } from "./live-runs.js";
+export { EXPECTED_ENDS, type RunHandle, Runs } from "./runs.js";
 export { type WatchEvent, type WatchOptions, watchSession } from "./watch.js";

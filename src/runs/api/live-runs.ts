@@ -7,7 +7,7 @@ import { isSavepointError, SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import type { Cursors } from "../../sessions/index.js";
 import { decodeJournal, journalKey } from "../../records/index.js";
-import type { RunEvent, RunEventBody } from "../../events/index.js";
+import type { RunErrorEvent, RunEvent, RunEventBody, RunEventType } from "../../events/index.js";
 import { shadowToValue, valueToShadow } from "../../state/index.js";
 import type { Agent } from "../agent/index.js";
 import { type ClaimOrResult, inputMismatch } from "../starting/index.js";
@@ -39,11 +39,19 @@ export type StartedRun =
   | { readonly finished: Promise<RunResult>; readonly execution: Execution }
   | { readonly result: RunResult | undefined };
 
+/** Receives the events of runs before the listeners of the Savepoint do: a worker. */
+export interface RunObserver {
+  onEvent(event: RunEvent): void;
+  onError(event: RunErrorEvent): void;
+  /** Returns whether it passes events of this type on, so that they need not be printed. */
+  hears(type: RunEventType | "runError"): boolean;
+}
+
 export class LiveRuns implements OwnerRuns, ExecutionHost {
   readonly context: Context;
   readonly cursors: Cursors;
   readonly leases: Leases;
-  readonly #onEvent: ((event: RunEvent) => void) | undefined;
+  readonly #observer: RunObserver | undefined;
   readonly #runs = new Map<string, LiveRun>();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
@@ -52,19 +60,19 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
   /**
    * @param lease the length of the leases, in milliseconds
    * @param address how another thread can open the store; `undefined` if it cannot
-   * @param onEvent called with all events of these runs
+   * @param observer receives all events of these runs
    */
   constructor(
     context: Context,
     cursors: Cursors,
     lease: number,
     address: StoreAddress | undefined,
-    onEvent?: (event: RunEvent) => void,
+    observer?: RunObserver,
   ) {
     this.context = context;
     this.cursors = cursors;
     this.leases = new Leases(context, lease, this, address);
-    this.#onEvent = onEvent;
+    this.#observer = observer;
   }
 
   /** The number of runs, including those that are about to start. */
@@ -91,9 +99,15 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
   }
 
   emit(sessionId: string, branch: string, event: RunEventBody): void {
-    this.#onEvent?.({ ...event, sessionId, branch });
+    this.#observer?.onEvent({ ...event, sessionId, branch });
     const { events } = this.context;
-    if (events.has("run")) events.emit("run", { ...event, sessionId, branch });
+    if (!events.has("run") && event.type !== "retry") return;
+    events.emit("run", { ...event, sessionId, branch }, this.#observer?.hears(event.type));
+  }
+
+  emitError(event: RunErrorEvent): void {
+    this.#observer?.onError(event);
+    this.context.events.emit("runError", event, this.#observer?.hears("runError"));
   }
 
   /**

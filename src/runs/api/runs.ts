@@ -1,6 +1,6 @@
 /** The runs of a Savepoint or a worker: starts, joins and recovers them, and delivers inputs, answers and cancels. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { SavepointError } from "../../errors.js";
+import { isSavepointError, SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import { describeBranch, SessionReader } from "../../sessions/index.js";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../../records/index.js";
 import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
 import { scan, type Store } from "../../store/index.js";
-import { unlessConflict } from "../../util/index.js";
+import { invalidArgument, unlessConflict, validateOptions } from "../../util/index.js";
 import { type Agent, type OpenRun, type OpenRunOptions, withLimits } from "../agent/index.js";
 import { recordAnswer, requestCancel, sendInput } from "../inbox/index.js";
 import {
@@ -55,6 +55,9 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "AGENT_MISMATCH",
   "BRANCH_NOT_FOUND",
 ]);
+
+/** Errors that end a run although nothing failed: another process has it, the store is closed, or the session was deleted. */
+export const EXPECTED_ENDS = ["LEASE_LOST", "CLOSED", "SESSION_DELETED"] as const;
 
 /** A run of this process, returned by `sp.start()` and `sp.recover()`. */
 export interface RunHandle<State = unknown, Output = unknown> {
@@ -195,11 +198,20 @@ export class Runs {
 
   /** Enqueues a new session for a worker. */
   async enqueue(agent: string, options: EnqueueOptions): Promise<boolean> {
+    const value: unknown = options;
+    if (typeof value !== "object" || value === null) {
+      throw invalidArgument("sp.enqueue() needs options with a session id: sp.enqueue(agent, { session, input }).");
+    }
+    checkId(options.session, "session id");
+    if (!("input" in options)) {
+      throw invalidArgument("sp.enqueue() needs an input: sp.enqueue(agent, { session, input }).");
+    }
     return enqueue(this.#reader(options.session), this.live.cursors.numbers, agent, options);
   }
 
   /** Queues an input for a session. */
   async send(session: string, input: unknown, options: { key?: string; branch?: string } = {}): Promise<boolean> {
+    validateOptions(options, "sp.send");
     const reader = this.#reader(session);
     if (options.key !== undefined) checkId(options.key, "key");
     const encoded = encodeInput(input, this.#context.registry);
@@ -208,13 +220,15 @@ export class Runs {
 
   /** Answers a question of a run. */
   async answer(session: string, value: unknown, options: { question?: string; branch?: string } = {}): Promise<void> {
+    validateOptions(options, "sp.answer");
     await recordAnswer(this.#reader(session), parseBranchName(options.branch), value, options.question);
   }
 
   /** Cancels a run, in whatever process it is. @returns `false` if there was nothing to cancel */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
+    validateOptions(options, "sp.cancel");
     const branch = parseBranchName(options.branch);
-    const live = this.live.get(session, branch);
+    const live = this.live.get(checkId(session, "session id"), branch);
     if (live) await Promise.race([live.started.catch(() => {}), sleep(START_GRACE, undefined, { ref: false })]);
     if (await live?.execution?.cancel(reason)) return true;
     const reader = this.#reader(session);
@@ -266,28 +280,46 @@ export class Runs {
   }
 
   /** Calls a listener with the events of the run of a branch. Returns the function that ends that. */
-  #listen({ session, branch }: RunRequest, listener: (event: RunEvent) => void): () => void {
-    return this.#context.events.on("run", (event) => {
-      if (event.sessionId === session && event.branch === branch) listener(event);
-    });
+  #listen(
+    { session, branch }: RunRequest,
+    listener: (event: RunEvent) => void,
+    accepts: (event: RunEvent) => boolean = () => true,
+  ): () => void {
+    // A function of its own for each call: a caller may pass the same listener to several runs.
+    const own = (event: RunEvent): void => listener(event);
+    return this.#context.events.on(
+      "run",
+      own,
+      (event) => event.sessionId === session && event.branch === branch && accepts(event),
+    );
   }
 
   #handle(request: RunRequest, finished: Promise<RunResult>): RunHandle {
     const { session, branch } = request;
+    let isRequested = false;
     // A caller that does not request the result must not get an unhandled rejection.
-    finished.catch(() => {});
+    finished.catch((error: unknown) => {
+      if (isRequested || EXPECTED_ENDS.some((code) => isSavepointError(error, code))) return;
+      const message = `the run of session ${JSON.stringify(session)} has ended with an error, and its result was not requested`;
+      this.#context.events.emit("backgroundFailure", { message, error });
+    });
     return {
       session,
       branch,
-      result: () => finished,
+      result: () => {
+        isRequested = true;
+        return finished;
+      },
       cancel: async (reason) => {
         await this.cancel(session, reason, { branch });
         await finished.catch(() => {});
       },
       on: (type, listener) =>
-        this.#listen(request, (event) => {
-          if (event.type === type) listener(event as Parameters<typeof listener>[0]);
-        }),
+        this.#listen(
+          request,
+          (event) => listener(event as Parameters<typeof listener>[0]),
+          (event) => event.type === type,
+        ),
     };
   }
 

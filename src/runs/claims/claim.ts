@@ -23,7 +23,7 @@ import {
   tapeName,
   turnKey,
 } from "../../records/index.js";
-import { hasEndedHere } from "../status/index.js";
+import { decideWorkStatus, hasEndedHere } from "../status/index.js";
 import type { Agent } from "../agent/index.js";
 import { hashText } from "../journal/index.js";
 import { currentMoment, type Leases, type Moment } from "../leases/index.js";
@@ -106,19 +106,32 @@ export function buildClaimEntry({ agent, reader, leases }: BranchWork, snapshot:
 }
 
 /** The record of a run that has no result, no questions and no error yet. */
-export function newRunRecord(fields: Omit<RunRecord, "reason" | "head" | "questions" | "wakeAt" | "code">): RunRecord {
-  return { ...fields, reason: undefined, head: undefined, questions: [], wakeAt: undefined, code: undefined };
+export function newRunRecord(
+  fields: Omit<RunRecord, "reason" | "head" | "questions" | "wakeAt" | "code" | "error">,
+): RunRecord {
+  const unset = { reason: undefined, head: undefined, wakeAt: undefined, code: undefined, error: undefined };
+  return { ...fields, ...unset, questions: [] };
 }
 
 /** The record of a run that the caller claims. */
 export function buildRunningRecord(
   { agent, leases }: BranchWork,
   { run, now }: RunSnapshot,
-  { number, turn, input, key }: Pick<RunRecord, "number" | "turn" | "input" | "key">,
+  fields: Pick<RunRecord, "number" | "turn" | "input" | "key" | "stepsBefore">,
 ): RunRecord {
   const { owner } = leases;
   const startedAt = run?.startedAt ?? now;
-  return newRunRecord({ number, agent: agent.name, owner, turn, input, key, status: "running", startedAt });
+  return newRunRecord({ ...fields, agent: agent.name, owner, status: "running", startedAt });
+}
+
+/**
+ * The number of completed steps from which on the steps of a resumed turn are counted. A run that had ended, and was not ended by
+ * an error of its code, starts a new count.
+ */
+function countStepsFrom({ heads, run }: RunSnapshot, boundary: CheckpointRow): number {
+  const { status, isCurrent, isCodeError } = decideWorkStatus(heads, run);
+  const hasEnded = (status === "failed" || status === "halted") && !isCodeError;
+  return (isCurrent && !hasEnded ? run?.stepsBefore : undefined) ?? boundary.step;
 }
 
 /**
@@ -168,6 +181,7 @@ export async function claimBranch(
     turn: snapshot.run?.turn ?? head.run?.turn ?? 1,
     input: snapshot.run?.input ?? (request.input === undefined ? "" : hashText(request.input)),
     key: snapshot.run?.key ?? request.key,
+    stepsBefore: countStepsFrom(snapshot, boundary),
   });
   const queueEntry = buildClaimEntry(work, snapshot);
   const { tape, first, frames, blobs } = point.items;

@@ -17,7 +17,7 @@ interface AttemptHost {
   readonly signal: AbortSignal;
   /** Describes the effect for error messages. */
   describe(): string;
-  onRetry(attempt: number, error: unknown, delay: number): void;
+  onRetry(attempt: number, attempts: number, error: unknown, delay: number): void;
   /** Called with the parts of a streamed reply, and by the function itself. Without it, a stream is a value like any other. */
   readonly onPart: ((part: unknown) => void) | undefined;
 }
@@ -37,7 +37,7 @@ export async function attemptEffect(
     } catch (error) {
       if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error };
       const delay = retryDelay(attempt, retry, error);
-      host.onRetry(attempt, error, delay);
+      host.onRetry(attempt, retry.attempts, error, delay);
       await pause(delay, host.signal);
       if (host.signal.aborted) return { error };
     }

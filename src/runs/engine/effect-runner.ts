@@ -78,8 +78,8 @@ export class EffectRunner {
     const attempted = await attemptEffect(scoped, effect.key, settings, {
       signal,
       describe: () => this.#describe(effect),
-      onRetry: (attempt, error, delay) =>
-        this.#host.emit({ type: "retry", name, attempt, delay, reason: describeThrown(error) }),
+      onRetry: (attempt, attempts, error, delay) =>
+        this.#host.emit({ type: "retry", kind, name, attempt, attempts, delay, reason: describeThrown(error) }),
       onPart: settings.emit,
     });
     // It was aborted while it was executed: its outcome is as unknown as after a crash.

@@ -7,24 +7,35 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { type BranchCursor, type Cursors, loadShadow, type SessionReader } from "../../sessions/index.js";
-import type { CheckpointRow, CheckpointStatus, JournalRecord, RunRecord, Usage } from "../../records/index.js";
-import type { RunEventBody } from "../../events/index.js";
+import type {
+  CheckpointRow,
+  CheckpointStatus,
+  JournalRecord,
+  RunError,
+  RunRecord,
+  Usage,
+} from "../../records/index.js";
+import type { RunErrorEvent, RunEventBody } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
 import { type Agent, type AgentSpec, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
 import { migrateAgentState } from "../starting/index.js";
 import { cancelledRun, type Claim, type Release, releaseBranch } from "../claims/index.js";
-import { CancelledError, Journal, type JournalOperation, leaseLost, readEntries, toReason } from "../journal/index.js";
+import { CancelledError, Journal, type JournalOperation, leaseLost, readEntries } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
-import { type RunResult, toResult } from "../status/index.js";
+import { type ResultFields, type RunResult, toResult } from "../status/index.js";
 import {
   type CheckpointFields,
   completed,
+  failedInStep,
   failedOpen,
   halted,
   type RunEnd,
   suspended,
   toCheckpointFields,
+  toRunChange,
+  usedUp,
 } from "./run-end.js";
+import { toReasonLine, toRunError } from "./run-error.js";
 import { RunSaver } from "./run-saver.js";
 import { RunStop } from "./run-stop.js";
 import { Step } from "./step.js";
@@ -42,6 +53,8 @@ export interface ExecutionHost {
   readonly cursors: Cursors;
   readonly leases: Leases;
   emit(sessionId: string, branch: string, event: RunEventBody): void;
+  /** Emits the error that has ended a run. */
+  emitError(event: RunErrorEvent): void;
 }
 
 export class Execution {
@@ -151,7 +164,7 @@ export class Execution {
       if (this.#isDraining) throw this.#closedError();
       this.#state = state;
       const usage = { tokens: this.#usage?.tokens ?? 0, cost: this.#usage?.cost ?? 0 };
-      const reason = this.#overLimit(usage) ?? reachedStepLimit(definition.limits, this.#steps);
+      const reason = this.#overLimit(usage) ?? this.#overStepLimit();
       if (reason !== undefined) return await this.#endWith(halted(reason, this.#usage ?? {}));
       const host = this.#stepHost();
       const step = new Step(host, state, entries);
@@ -170,8 +183,10 @@ export class Execution {
       // An external loop decides itself whether to try again.
       if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
-        const giveUp = await this.#retryStep(end.error, end.index);
-        if (giveUp !== undefined) return await this.#endWith(halted(giveUp, step.usage, { failures: 0 }));
+        const { error, index, isOwn } = end;
+        if (isOwn) return await this.#endWithError(failedInStep, toReasonLine(error), error);
+        const giveUp = await this.#retryStep(error, index);
+        if (giveUp !== undefined) return await this.#endWithError(usedUp, giveUp, error);
         ({ state, entries } = await this.#load());
         continue;
       }
@@ -253,6 +268,16 @@ export class Execution {
     return reachedLimit(this.agent.definition.limits, usage, this.#worked());
   }
 
+  /** The reason to halt a run that has reached a limit of its steps. */
+  #overStepLimit(): string | undefined {
+    const { steps, stepsPerTurn } = this.agent.definition.limits;
+    if (steps !== undefined && this.#steps >= steps) return `the limit of ${steps} steps is reached`;
+    const inTurn = this.#steps - (this.run.stepsBefore ?? 0);
+    if (stepsPerTurn === undefined || inTurn < stepsPerTurn) return undefined;
+    const limit = `the limit of ${stepsPerTurn.toLocaleString("en-US")} steps in one turn is reached`;
+    return `${limit}. If this is not a loop, raise limits.stepsPerTurn; { resume: true } resumes the run with a new count`;
+  }
+
   /** Milliseconds of work so far, over all restarts. */
   #worked(): number {
     return this.#claim.journal.worked + performance.now() - this.#startedAt;
@@ -262,28 +287,69 @@ export class Execution {
   async #retryStep(error: unknown, index: number | undefined): Promise<string | undefined> {
     const { retry } = this.agent.definition;
     const failures = this.#journal.record.failures + 1;
-    const reason = toReason(error);
+    const reason = toReasonLine(error);
     if (index !== undefined) this.#journal.add({ op: "again", index });
     if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
     await this.#journal.writeChange({ failures, worked: this.#worked() });
     const wait = retryDelay(failures, retry, error);
-    this.#emit({ type: "retry", name: `step ${this.#steps + 1}`, attempt: failures, delay: wait, reason });
+    const { attempts } = retry;
+    const name = `step ${this.#steps + 1}`;
+    this.#emit({ type: "retry", kind: "step", name, attempt: failures, attempts, delay: wait, reason });
     await pause(wait, this.#stop.pauseSignal);
     return undefined;
   }
 
   /** Saves the checkpoint that ends or suspends the run and releases its branch, and emits the new status. */
   async #endWith(end: RunEnd): Promise<RunResult> {
-    const { status, reason, questions = [], wakeAt, output, usage } = end;
     await this.#save(toCheckpointFields(end));
     if (end.steps !== undefined) this.#emit({ type: "step", step: this.#steps });
-    this.#emit({ type: "status", status, reason, question: questions[0], wakeAt });
-    return this.#result({ status, reason, questions, wakeAt, output: output?.value, usage });
+    return this.#ended(end);
   }
 
-  #result(fields: Omit<Parameters<typeof toResult>[3], "steps">): RunResult {
+  /** Emits the new status of the run, and returns its result. */
+  #ended(end: RunEnd): RunResult {
+    const { status, reason, questions = [], wakeAt, output, usage, error, code } = end;
+    this.#emit({ type: "status", status, reason, question: questions[0], wakeAt });
+    return this.#result({ status, reason, questions, wakeAt, output: output?.value, usage, error, code });
+  }
+
+  /** Ends the run because its step has thrown, and emits the error. */
+  async #endWithError(
+    toEnd: (reason: string, usage: Usage, error: RunError) => RunEnd,
+    reason: string,
+    thrown: unknown,
+  ): Promise<RunResult> {
+    const end = toEnd(reason, this.#attemptUsage ?? {}, toRunError(thrown));
+    const step = this.#steps + 1;
+    const result = await this.#endWith(end).catch((error: unknown) => {
+      if (!isSavepointError(error, "INVALID_STATE")) throw error;
+      // The step has put a value into its state that cannot be stored, and then thrown. What it threw matters more.
+      return this.#endWithoutCheckpoint(end);
+    });
+    const { sessionId } = this.#reader;
+    if (result.status === "failed" || (result.status === "halted" && result.error)) {
+      const { status } = result;
+      this.#host.emitError({ sessionId, branch: this.branch, step, status, reason: result.reason, error: thrown });
+    }
+    return result;
+  }
+
+  /** Ends the run with its last checkpoint, and the journal since then. */
+  async #endWithoutCheckpoint(end: RunEnd): Promise<RunResult> {
+    await this.#journal.flush();
+    this.#journal.close(this.#closedError());
+    const { owner } = this.#host.leases;
+    const released = await releaseBranch(this.#reader, this.branch, { self: () => owner, change: toRunChange(end) });
+    this.#cursor.invalidate();
+    if (!released) throw leaseLost(this.#reader.sessionId, this.branch);
+    return this.#ended(released.cancelled === undefined ? end : halted(released.cancelled, end.usage));
+  }
+
+  #result(fields: Omit<ResultFields, "steps" | "needsResume"> & { readonly code?: string | undefined }): RunResult {
     return toResult(this.#reader.sessionId, this.branch, this.#state, {
       ...fields,
+      // An external loop is resumed by opening its turn again.
+      needsResume: fields.code === undefined && !this.agent.definition.open,
       steps: this.#steps + (fields.status === "completed" ? 0 : this.#openSteps),
     });
   }
@@ -342,7 +408,9 @@ export class Execution {
       throw error;
     }
     const code = AGENT_ERRORS.find((each) => isSavepointError(error, each));
-    const released = await this.#release(code && { status: "halted", reason: error.message, code });
+    const released = await this.#release(
+      code && { status: "halted", reason: error.message, code, error: toRunError(error) },
+    );
     const reason = released?.cancelled ?? (code && error.message);
     if (reason !== undefined) {
       this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
@@ -386,9 +454,4 @@ function reachedLimit(
   if (cost !== undefined && usage.cost >= cost) return `the limit of ${cost} in cost is reached`;
   if (time !== undefined && worked >= time) return `the limit of ${time} ms of work is reached`;
   return undefined;
-}
-
-/** The reason to halt a run that has reached the limit of its steps. */
-function reachedStepLimit({ steps }: AgentSpec["limits"], completed: number): string | undefined {
-  return steps !== undefined && completed >= steps ? `the limit of ${steps} steps is reached` : undefined;
 }

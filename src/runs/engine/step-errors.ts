@@ -1,19 +1,42 @@
 /** Errors of effects, and the question about an interrupted one. */
 import { SavepointError } from "../../errors.js";
-import type { ToolCall } from "../../messages/index.js";
+import { briefJson, type ToolCall } from "../../messages/index.js";
 import type { Question } from "../../records/index.js";
 import { type ClassRegistry, shadowToValue } from "../../state/index.js";
 import { invalidArgument } from "../../util/index.js";
 import { describeCall, type EffectCall, type EffectStart, type RecordedEffect } from "../journal/index.js";
 import type { StartedEffect, StepHost } from "./step-types.js";
 
+/** The largest number of arguments in a question, and the largest number of characters of each. */
+const MAX_ARGUMENTS = 8;
+const MAX_ARGUMENT = 100;
+const KIND_NAMES: Readonly<Record<string, string>> = { tool: "tool", llm: "model call" };
+
 /** The question whether an interrupted tool call happened. */
 export function unknownOutcomeQuestion({ index, started }: StartedEffect, registry: ClassRegistry): Question {
-  const { name, at, callId = "", args } = started;
+  const { kind, name, at, callId = "", args } = started;
   const callArguments = args === undefined ? undefined : shadowToValue(args, registry);
   const call: ToolCall = { id: callId, name, ...(callArguments !== undefined && { arguments: callArguments }) };
-  const text = `${JSON.stringify(name)} was started at ${new Date(at).toISOString()} and interrupted before its result was recorded. Did it happen? Answer { happened: true, result } or { happened: false }.`;
+  const what = `${KIND_NAMES[kind] ?? "effect"} ${JSON.stringify(name)}${kind === "tool" ? describeArguments(callArguments) : ""}`;
+  const text = `Did the ${what} happen? It was started at ${new Date(at).toISOString()} and interrupted before its result was recorded. Answer { happened: true, result } or { happened: false }.`;
   return { id: `q${index}`, kind: "unknown", text, call, startedAt: at };
+}
+
+/** The arguments of a tool call in parentheses, of limited length: ` (order: "88")`. */
+function describeArguments(value: unknown): string {
+  if (value === undefined) return "";
+  const isFields = typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  const parts = isFields
+    ? Object.entries(value)
+        .slice(0, MAX_ARGUMENTS)
+        .map(([key, each]) => `${cut(key)}: ${cut(briefJson(each))}`)
+    : [cut(briefJson(value))];
+  if (isFields && Object.keys(value).length > MAX_ARGUMENTS) parts.push("…");
+  return parts.length > 0 ? ` (${parts.join(", ")})` : "";
+}
+
+function cut(text: string): string {
+  return text.length > MAX_ARGUMENT ? `${text.slice(0, MAX_ARGUMENT).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
 }
 
 /** The error of an interrupted effect with `onUnknown: "fail"`. */

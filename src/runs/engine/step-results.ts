@@ -10,6 +10,8 @@ import type { EffectEnd, StartedEffect, StepHost } from "./step-types.js";
 
 const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
 
+const MAX_CAUSES = 8;
+
 /** An outcome that is delivered to the step. */
 export interface DeliveredOutcome extends EffectEnd {
   readonly effect: Pick<StartedEffect, "index" | "started">;
@@ -53,9 +55,24 @@ export class StepResults {
     return { value };
   }
 
-  /** The effect that threw an error of the step, and the number of results delivered with it. */
-  sourceOf(error: unknown): { readonly index: number; readonly delivered: number } | undefined {
-    return isError(error) ? this.#errors.get(error) : undefined;
+  /**
+   * The effect that threw an error of the step, and the number of results delivered with it. The step may have thrown the error
+   * of the effect itself, or another error that has it as a cause.
+   */
+  sourceOf(error: unknown, depth = 0): { readonly index: number; readonly delivered: number } | undefined {
+    if (!isError(error) || depth > MAX_CAUSES) return undefined;
+    const source = this.#errors.get(error);
+    if (source) return source;
+    try {
+      const joined = error instanceof AggregateError ? error.errors : [];
+      for (const cause of [error.cause, ...joined]) {
+        const found = this.sourceOf(cause, depth + 1);
+        if (found) return found;
+      }
+    } catch {
+      // A getter of the error has thrown.
+    }
+    return undefined;
   }
 
   #updateTrigger(kind: EffectKind): void {

@@ -18,8 +18,11 @@ import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect }
 /** How an attempt of a step ended. */
 export type StepEnd =
   | { readonly kind: "returned"; readonly completion: Completion<unknown> | undefined }
-  /** @property index the effect whose error it is, if no effect was started after it */
-  | { readonly kind: "threw"; readonly error: unknown; readonly index: number | undefined }
+  /**
+   * @property index the effect whose error it is, if no effect was started after it
+   * @property isOwn whether it is an error of the step's own code, so that another attempt would throw it again
+   */
+  | { readonly kind: "threw"; readonly error: unknown; readonly index: number | undefined; readonly isOwn: boolean }
   | { readonly kind: "suspended"; readonly questions: readonly Question[]; readonly wakeAt: number | undefined }
   | { readonly kind: "halted"; readonly reason: string }
   | { readonly kind: "fatal"; readonly error: Error };

@@ -16,6 +16,7 @@ import {
 } from "../journal/index.js";
 import { type EffectOwner, EffectRunner, needsIntent } from "./effect-runner.js";
 import { ReplayLog } from "./replay-log.js";
+import { mayPass } from "./run-error.js";
 import { StepActivity } from "./step-activity.js";
 import { calledAfterEnd, nestedEffect, nondeterminism } from "./step-errors.js";
 import { type DeliveredOutcome, StepResults } from "./step-results.js";
@@ -84,9 +85,9 @@ export class Step implements EffectOwner {
     this.#finish({ kind: "fatal", error });
   }
 
-  /** Ends the attempt as if the step function had thrown this error. */
+  /** Ends the attempt as if an effect had thrown this error. */
   fail(error: unknown): void {
-    this.#finish({ kind: "threw", error, index: undefined });
+    this.#finish({ kind: "threw", error, index: undefined, isOwn: false });
   }
 
   /** Resolves when no effect is in flight. */
@@ -323,7 +324,7 @@ export class Step implements EffectOwner {
     const completion = returned instanceof Completion ? returned : this.#completion;
     if (returned !== undefined && !(returned instanceof Completion)) {
       const message = `A step returned ${describeThrown(returned).slice(0, 100)}. Return run.complete(output), run.fail(reason) or run.halt(reason) to end the run, or nothing to continue with the next step.`;
-      return this.fail(invalidArgument(message));
+      return this.#finish({ kind: "threw", error: invalidArgument(message), index: undefined, isOwn: true });
     }
     this.#finish({ kind: "returned", completion });
   }
@@ -336,7 +337,8 @@ export class Step implements EffectOwner {
     // An effect that was started after the error was delivered may depend on the error. In this case the next attempt replays the
     // error instead of executing the failed effect again.
     const isLast = source && this.#deliveredAtLastStart < source.delivered;
-    this.#finish({ kind: "threw", error, index: isLast ? source.index : undefined });
+    const isOwn = !source && !mayPass(error);
+    this.#finish({ kind: "threw", error, index: isLast ? source.index : undefined, isOwn });
   }
 
   #halt(reason: string): void {

@@ -27,8 +27,11 @@ export type ClaimOrResult = ClaimedBranch | { readonly result: RunResult | undef
 type Phase =
   /** The branch has no checkpoint, so an input starts its first turn. */
   | { readonly kind: "unstarted" }
-  /** The request has an input, and the branch has not completed a different one yet. */
-  | { readonly kind: "input mismatch" }
+  /**
+   * The request has an input, and the branch has another one.
+   * @property isCompleted whether that is completed, so that no other input can follow: the agent receives none
+   */
+  | { readonly kind: "input mismatch"; readonly isCompleted: boolean }
   /** The key of the request belongs to a turn that has ended, so the result of that turn is returned. */
   | { readonly kind: "ended turn"; readonly turn: number }
   /**
@@ -59,19 +62,20 @@ function decidePhase(
 ): Phase {
   const { heads, run, now } = snapshot;
   if (!heads.branch?.record.head) return { kind: "unstarted" };
-  const { status, isCurrent } = decideWorkStatus(heads, run);
+  const { status, isCurrent, isCodeError } = decideWorkStatus(heads, run);
   const { held } = heads.branch.record;
   if (request.input !== undefined && run && (isCurrent || held) && earlierTurn === undefined) {
-    const isTurnCompleted = run.status === "completed" && !held;
+    const isCompleted = run.status === "completed" && !held;
     // `run.input` is the hash of the input of the current turn, or "" if a request without an input started the run, for
     // example on a fork. The input of such a run is not compared.
-    if (!isTurnCompleted && run.input !== "" && run.input !== hashText(request.input))
-      return { kind: "input mismatch" };
+    const isOther = run.input !== "" && run.input !== hashText(request.input);
+    if (isOther && !(isCompleted && canReceive)) return { kind: "input mismatch", isCompleted };
   }
   const hasEnded = status === "completed" || status === "failed" || status === "halted";
-  // `run.code` is set if an error that the agent's code causes has halted the run, such as NONDETERMINISM. Such a run is resumed
-  // even without `resume`, because the code may have been fixed since.
-  const staysEnded = status === "completed" || (hasEnded && !request.resume && run?.code === undefined);
+  // A run that an error of the agent's code has ended is resumed even without `resume`, because the code may have been fixed
+  // since; but not by a worker or `sp.recover()`, which would repeat the error for ever.
+  const isRetried = isCodeError && !request.isAutomatic;
+  const staysEnded = status === "completed" || (hasEnded && !request.resume && !isRetried);
   const turn = run?.turn ?? 0;
   if (earlierTurn !== undefined && (earlierTurn < turn || (earlierTurn === turn && staysEnded))) {
     return { kind: "ended turn", turn: earlierTurn };
@@ -105,11 +109,14 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
         return first ? await startFirstTurn(work, snapshot, first) : { result: undefined };
       }
       case "input mismatch":
-        throw inputMismatch(reader.sessionId, branch);
+        throw phase.isCompleted
+          ? inputAfterCompletion(reader.sessionId, branch, agent.name)
+          : inputMismatch(reader.sessionId, branch);
       case "ended turn": {
         const row = await findEndOfTurn(reader, branch, number, head, phase.turn, key);
         const status = row.status === "failed" || row.status === "halted" ? row.status : "completed";
-        return { result: await readResult(reader, number, branch, row, { status, reason: row.reason }) };
+        const error = run?.turn === phase.turn ? run.error : undefined;
+        return { result: await readResult(reader, number, branch, row, { status, reason: row.reason, error }) };
       }
       case "between turns": {
         const next = (await readOldestInput(work, snapshot)) ?? (phase.isRepeated ? undefined : requested);
@@ -118,8 +125,10 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
         return { result: await readResult(reader, number, branch, head, { status: "completed", reason }) };
       }
       case "ended": {
-        const fields = { status: phase.status, reason: run?.reason ?? head.reason };
-        return { result: await readResult(reader, number, branch, head, fields) };
+        const { isCurrent, isCodeError } = decideWorkStatus(heads, run);
+        const reason = run?.reason ?? head.reason;
+        const fields = { status: phase.status, reason, error: isCurrent ? run?.error : undefined };
+        return { result: await readResult(reader, number, branch, head, { ...fields, needsResume: !isCodeError }) };
       }
       case "waiting": {
         const { questions = [], wakeAt } = run ?? {};
@@ -139,6 +148,15 @@ export function inputMismatch(sessionId: string, branch: string): SavepointError
   return new SavepointError(
     "INPUT_MISMATCH",
     `${describeBranch(sessionId, branch)} has not completed another input yet. Run it with that input, queue this one with sp.send(), or use another session.`,
+    { details: { sessionId, branch } },
+  );
+}
+
+/** The error of a request with another input than the one that its branch has completed. */
+function inputAfterCompletion(sessionId: string, branch: string, agent: string): SavepointError<"INPUT_MISMATCH"> {
+  return new SavepointError(
+    "INPUT_MISMATCH",
+    `${describeBranch(sessionId, branch)} has completed another input, and agent ${JSON.stringify(agent)} accepts one input per session because it has no "receive". Use another session id for this input, or leave the input out to get the recorded result.`,
     { details: { sessionId, branch } },
   );
 }

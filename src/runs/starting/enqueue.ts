@@ -14,6 +14,7 @@ import {
   MAIN,
   newQueueEntry,
   newSessionRecord,
+  type RunRecord,
   sessionNumberKey,
   runKey,
   sessionKey,
@@ -24,6 +25,7 @@ import { inputMismatch } from "./claim-run.js";
 import { encodeInput } from "./options.js";
 import { newRunRecord, readRunSnapshot } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
+import { decideWorkStatus } from "../status/index.js";
 
 /** Options of `sp.enqueue()`. */
 export interface EnqueueOptions<Input = unknown> {
@@ -43,9 +45,10 @@ export interface EnqueueOptions<Input = unknown> {
 }
 
 /**
- * Enqueues a session. It is idempotent: a session that exists with the same input, or has completed, is not enqueued again.
+ * Enqueues a session. It is idempotent: a session that exists with the same input, or has completed, is not enqueued again,
+ * unless an error of its agent's code has ended it.
  *
- * @returns `false` if the session exists
+ * @returns `false` if the session exists and is not enqueued again
  */
 export async function enqueue(
   reader: SessionReader,
@@ -66,12 +69,24 @@ export async function enqueue(
     if (run || branch?.record.head) {
       const isUnfinished = run && run.status !== "completed" && run.input !== "";
       if (isUnfinished && run.input !== hashText(input)) throw inputMismatch(sessionId, MAIN);
-      return false;
+      const { isCurrent, isCodeError } = decideWorkStatus(heads, run);
+      if (!run || !isCurrent || !isCodeError) return false;
+      // The code of the agent may have been fixed since the run failed.
+      const queued: RunRecord = { ...run, status: "queued", reason: undefined, code: undefined, error: undefined };
+      const entry = newQueueEntry(agent, toReadyTime(options.runAt, now), priority);
+      const entryChange = changeQueueEntry(sessionId, MAIN, queueEntry, entry);
+      await context.store.commit({
+        checks,
+        puts: [{ key: runKey(sessionId, MAIN), value: encodeRun(queued, context.registry) }, ...entryChange.puts],
+        deletes: entryChange.deletes,
+        wakes: [agent],
+      });
+      return true;
     }
     const record = session?.record ?? newSessionRecord(await numbers.next(), context.now());
     const { number } = record;
     const fields = { number, agent, status: "queued", owner: "", turn: 0, key: undefined, startedAt: now } as const;
-    const queued = newRunRecord({ ...fields, input: hashText(input) });
+    const queued = newRunRecord({ ...fields, input: hashText(input), stepsBefore: undefined });
     const place = inbox?.next ?? 0;
     const readyAt = toReadyTime(options.runAt, now);
     await context.store.commit({

@@ -53,13 +53,15 @@ export interface RunRequest extends TurnRequest {
   /** Wait until a suspended run can be resumed. */
   readonly wait: boolean;
   readonly onEvent: ((event: RunEvent) => void) | undefined;
+  /** Whether no caller has asked for this session: a worker or `sp.recover()` has found it. */
+  readonly isAutomatic: boolean;
 }
 
 /** Parses the options of a run. A property `input` with the value `undefined` is an input. */
 export function parseRunOptions(options: RunOptions, registry: ClassRegistry): RunRequest {
   const value: unknown = options;
   if (typeof value !== "object" || value === null) {
-    throw new SavepointError("INVALID_ARGUMENT", "sp.run() needs options: sp.run(agent, { session, input }).");
+    throw invalidArgument("sp.run() needs options with a session id: sp.run(agent, { session, input }).");
   }
   const { session, branch, key, restartStep = false, resume = false, wait = false, onEvent } = options;
   return {
@@ -71,6 +73,7 @@ export function parseRunOptions(options: RunOptions, registry: ClassRegistry): R
     resume,
     wait,
     onEvent,
+    isAutomatic: false,
   };
 }
 
@@ -81,7 +84,7 @@ export function toResumeRequest(
   { restartStep = false, wait = false }: RecoverOptions = {},
 ): RunRequest {
   const fields = { session, branch, restartStep, wait };
-  return { ...fields, input: undefined, key: undefined, resume: false, onEvent: undefined };
+  return { ...fields, input: undefined, key: undefined, resume: false, onEvent: undefined, isAutomatic: true };
 }
 
 /** A validated request to open a turn for an external loop. */
@@ -101,11 +104,12 @@ export interface OpenRequest extends TurnRequest {
 export function parseOpenRunOptions(options: OpenRunOptions, registry: ClassRegistry): OpenRequest {
   const value: unknown = options;
   if (typeof value !== "object" || value === null) throw invalidOpenRun("needs options: { session, initial }");
-  const { session, agent, branch, turn, abandon = false, initial } = options;
+  const { agent, branch, turn, abandon = false, initial } = options;
+  const session = checkId(options.session, "session id");
   if (typeof abandon !== "boolean") throw invalidOpenRun('needs a boolean as "abandon"');
   if (typeof initial !== "function") throw invalidOpenRun('needs a function "initial" that returns the first state');
   return {
-    session: checkId(session, "session id"),
+    session,
     branch: parseBranchName(branch),
     agent: agent === undefined ? undefined : checkId(agent, "agent id"),
     key: turn === undefined ? undefined : checkId(turn, "name of a turn"),

@@ -85,6 +85,7 @@ async function saveTurn(
   const preparedAt = currentMoment(context);
   const queueEntry = buildClaimEntry(work, snapshot);
   const inboxChange = removeFromInbox(sessionId, branch, snapshot, input);
+  const { step = 0, usage = { tokens: 0, cost: 0 } } = before?.head ?? {};
   let claimed: Pick<Claim, "run" | "journal" | "queueEntry"> | undefined;
   const extension: SaveExtension = {
     hidden: false,
@@ -94,7 +95,8 @@ async function saveTurn(
     build: ({ number, seq, tape }): CommitParts & { run: RunPosition } => {
       const { tape: journalTape = tape, first = 0, count = 0, worked = 0 } = snapshot.journal ?? {};
       const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked };
-      const run = buildRunningRecord(work, snapshot, { number, turn, input: hashText(input.input), key: input.key });
+      const hash = hashText(input.input);
+      const run = buildRunningRecord(work, snapshot, { number, turn, input: hash, key: input.key, stepsBefore: step });
       claimed = { run, journal, queueEntry };
       const { puts, deletes, wakes } = buildClaimParts(work, snapshot, claimed, lease, input.key);
       return {
@@ -108,7 +110,6 @@ async function saveTurn(
       };
     },
   };
-  const { step = 0, usage = { tokens: 0, cost: 0 } } = before?.head ?? {};
   const fields = parseSaveOptions({ kind: "automatic", trigger, step, usage }, context.registry);
   const author: Author = {
     agent: agent.name,

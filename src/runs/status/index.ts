@@ -4,7 +4,15 @@
  */
 export { readLastShutdown } from "./last-shutdown.js";
 export { addLocalOwner, hasEndedHere, type OwnerRuns, removeLocalOwner } from "./local-owners.js";
-export { type CompletedRun, type EndedRun, readResult, type RunResult, toResult, type WaitingRun } from "./result.js";
+export {
+  type CompletedRun,
+  type EndedRun,
+  readResult,
+  type ResultFields,
+  type RunResult,
+  toResult,
+  type WaitingRun,
+} from "./result.js";
 export {
   type BranchStatus,
   decideWorkStatus,
@@ -12,4 +20,5 @@ export {
   isAlive,
   readBranchStatuses,
   readOwner,
+  STEP_ERROR,
 } from "./status.js";

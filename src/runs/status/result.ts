@@ -1,5 +1,5 @@
 /** Results of runs: the value that `sp.run()` and `RunHandle.result()` resolve with. */
-import type { CheckpointStatus, Question, CheckpointRow, Usage } from "../../records/index.js";
+import type { CheckpointStatus, Question, CheckpointRow, RunError, Usage } from "../../records/index.js";
 import { loadShadow, type SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
 import { decodeState, shadowToValue } from "../../state/index.js";
@@ -18,6 +18,8 @@ interface Common<State> {
 interface Absent {
   readonly output?: undefined;
   readonly reason?: undefined;
+  readonly error?: undefined;
+  readonly needsResume?: undefined;
   readonly question?: undefined;
   readonly questions?: undefined;
   readonly wakeAt?: undefined;
@@ -29,10 +31,21 @@ export interface CompletedRun<State, Output> extends Common<State>, Omit<Absent,
   readonly output: Output;
 }
 
-/** The result of a run that failed or was halted. `resume: true` runs it again. */
-export interface EndedRun<State> extends Common<State>, Omit<Absent, "reason"> {
+/**
+ * The result of a run that failed or was halted.
+ *
+ * If the agent's own code has thrown, running the session again resumes it where it failed, so a fixed agent continues. In all
+ * other cases (a limit, `run.fail()`, `run.halt()`, a cancel, attempts that are used up, a quarantine) running it again returns
+ * this same result, until `{ resume: true }` is passed. `needsResume` tells the two apart.
+ */
+export interface EndedRun<State> extends Common<State>, Omit<Absent, "reason" | "error" | "needsResume"> {
   readonly status: "failed" | "halted";
+  /** Why, in one line for people. */
   readonly reason: string;
+  /** The error that ended it; `undefined` if no error did. */
+  readonly error: RunError | undefined;
+  /** Whether only `{ resume: true }` resumes it. If `false`, running it again does. */
+  readonly needsResume: boolean;
 }
 
 /** The result of a run that waits for an answer or a time. It holds no lease. */
@@ -56,6 +69,9 @@ export type RunResult<State = unknown, Output = unknown> =
 export interface ResultFields {
   readonly status: Exclude<CheckpointStatus, "queued" | "running">;
   readonly reason?: string | undefined;
+  readonly error?: RunError | undefined;
+  /** @default true */
+  readonly needsResume?: boolean;
   readonly output?: unknown;
   readonly questions?: readonly Question[];
   readonly wakeAt?: number | undefined;
@@ -65,7 +81,7 @@ export interface ResultFields {
 
 /** Builds the result for its status. */
 export function toResult(session: string, branch: string, state: unknown, fields: ResultFields): RunResult {
-  const { status, reason, output, questions = [], wakeAt, usage, steps } = fields;
+  const { status, reason, error, needsResume = true, output, questions = [], wakeAt, usage, steps } = fields;
   const common = { session, branch, state, usage: { tokens: usage?.tokens ?? 0, cost: usage?.cost ?? 0 }, steps };
   switch (status) {
     case "completed":
@@ -74,7 +90,7 @@ export function toResult(session: string, branch: string, state: unknown, fields
       return { ...common, status, question: questions[0], questions, wakeAt };
     case "failed":
     case "halted":
-      return { ...common, status, reason: reason ?? "" };
+      return { ...common, status, reason: reason ?? "", error, needsResume };
   }
 }
 

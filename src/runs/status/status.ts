@@ -11,6 +11,7 @@ import {
   ownerKey,
   type OwnerRecord,
   runKey,
+  type RunError,
   type RunRecord,
   type Status,
 } from "../../records/index.js";
@@ -24,6 +25,8 @@ export interface BranchStatus {
   readonly status: Status;
   readonly reason: string | undefined;
   readonly run: RunRecord | undefined;
+  /** The error that ended the run; `undefined` if no error did. */
+  readonly error?: RunError | undefined;
 }
 
 /** A branch whose status is read, with its session and branch records. */
@@ -93,7 +96,7 @@ function decideBranchStatus(
   if (isCurrent && status === "queued" && !isQueued) {
     return { status: "halted", reason: "the session was imported, and was not run since", run };
   }
-  if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
+  if (isCurrent && status !== "running") return { status, reason: run?.reason, run, error: run?.error };
   // A checkpoint that the caller saved has the status that the caller passed.
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
@@ -102,17 +105,32 @@ function decideBranchStatus(
   return { status: "halted", reason, run };
 }
 
-/** Decides the stored status of the work on a branch, and whether the record of its run refers to the current head. */
-export function decideWorkStatus(
-  { branch }: Heads,
-  run: RunRecord | undefined,
-): { readonly status: CheckpointStatus; readonly isCurrent: boolean } {
+/** The trigger of the checkpoint of a run whose step has thrown. */
+export const STEP_ERROR = "error";
+
+/** The stored status of the work on a branch. */
+export interface WorkStatus {
+  readonly status: CheckpointStatus;
+  /** Whether the record of the run refers to the current head. */
+  readonly isCurrent: boolean;
+  /** Whether an error that the agent's code causes has ended the run. It is then resumed when it is run again. */
+  readonly isCodeError: boolean;
+}
+
+/** Decides the stored status of the work on a branch. */
+export function decideWorkStatus({ branch }: Heads, run: RunRecord | undefined): WorkStatus {
   const { head, held } = branch?.record ?? {};
-  if (run && held) return { status: "running", isCurrent: true };
-  if (run && run.head === head?.seq) return { status: run.status, isCurrent: true };
+  if (run && held) return { status: "running", isCurrent: true, isCodeError: false };
+  if (run && run.head === head?.seq) {
+    return { status: run.status, isCurrent: true, isCodeError: run.code !== undefined };
+  }
   const status = head?.status ?? "running";
   // The next run of this branch determines again what it waits for.
-  return { status: status === "waiting" || status === "queued" ? "running" : status, isCurrent: false };
+  return {
+    status: status === "waiting" || status === "queued" ? "running" : status,
+    isCurrent: false,
+    isCodeError: head?.run !== undefined && head.trigger === STEP_ERROR,
+  };
 }
 
 /** Decodes the run record of a branch; `undefined` if it belongs to a deleted session of the same name. */

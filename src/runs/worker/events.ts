@@ -1,5 +1,5 @@
 /** The events of a worker and its listeners. */
-import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
+import type { RunErrorEvent, RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
 
 /** A session was quarantined, because one process after another has crashed in the same step of it. */
 export interface QuarantineEvent {
@@ -9,6 +9,11 @@ export interface QuarantineEvent {
   readonly reason: string;
 }
 
+/** A run of the worker has ended because its step has thrown. Without a listener here or on `sp`, it is printed on stderr. */
+export interface WorkerRunErrorEvent extends RunErrorEvent {
+  readonly type: "runError";
+}
+
 /** The worker could not search for work, or could not start some. It continues to try. */
 export interface WorkerFailureEvent {
   readonly type: "failure";
@@ -16,8 +21,8 @@ export interface WorkerFailureEvent {
   readonly error: unknown;
 }
 
-/** An event of a worker: an event of one of its runs, a quarantine, or a failure. */
-export type WorkerEvent = RunEvent | QuarantineEvent | WorkerFailureEvent;
+/** An event of a worker: an event of one of its runs, an error that has ended one, a quarantine, or a failure. */
+export type WorkerEvent = RunEvent | WorkerRunErrorEvent | QuarantineEvent | WorkerFailureEvent;
 export type WorkerEventType = WorkerEvent["type"];
 export type WorkerEventOf<Type extends WorkerEventType> = Type extends RunEventType
   ? RunEventOf<Type>

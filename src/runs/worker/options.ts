@@ -1,5 +1,5 @@
 /** The options of a worker. */
-import { type Duration, toMilliseconds, invalidArgument } from "../../util/index.js";
+import { type Duration, toMilliseconds, invalidArgument, validateOptions } from "../../util/index.js";
 
 /** Options of `sp.worker()`. */
 export interface WorkerOptions {
@@ -35,7 +35,7 @@ export interface WorkerOptions {
    * How many processes may crash in a row in the same step of a session before the session is quarantined as `failed`.
    * @default 5
    */
-  readonly maxDeaths?: number;
+  readonly maxCrashes?: number;
   /**
    * Stop on SIGTERM and SIGINT: sessions are released, the store is closed, and the signal then ends the process, unless the
    * process has a handler of its own.
@@ -56,8 +56,9 @@ export function parseWorkerOptions(
   options: WorkerOptions,
   defaults: { readonly lease: number; readonly name: string; readonly poll: number },
 ): WorkerSettings {
-  const { concurrency = 10, grace = 30_000, maxDeaths = 5, signals = true } = options;
-  for (const [name, value] of Object.entries({ concurrency, maxDeaths })) {
+  validateOptions(options, "sp.worker");
+  const { concurrency = 10, grace = 30_000, maxCrashes = 5, signals = true } = options;
+  for (const [name, value] of Object.entries({ concurrency, maxCrashes })) {
     if (!Number.isInteger(value) || value < 1) {
       throw invalidArgument(`${name} must be a positive integer, got ${String(value)}.`);
     }
@@ -70,7 +71,7 @@ export function parseWorkerOptions(
     name: options.name ?? defaults.name,
     poll: Math.max(10, toMilliseconds(options.poll ?? defaults.poll, "poll")),
     grace: toMilliseconds(grace, "grace"),
-    maxDeaths,
+    maxCrashes,
     signals,
   };
 }

@@ -9,7 +9,7 @@ import { SessionReader } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
 import { applyCrashPolicy } from "../claims/index.js";
 import { parseAnnouncement, ProcessWatcher } from "../leases/index.js";
-import { branchMapKey, isStoreFailure, type LiveRuns, type Runs } from "../api/index.js";
+import { branchMapKey, EXPECTED_ENDS, isStoreFailure, type LiveRuns, type Runs } from "../api/index.js";
 import { Alarm } from "./alarm.js";
 import { chooseOrphans, suspicionThreshold } from "./choose-orphans.js";
 import { type WorkerEvent, type WorkerEventOf, type WorkerEventType, WorkerListeners } from "./events.js";
@@ -46,8 +46,6 @@ const LONGEST_INTERVAL = 5000;
 /** How often the processes on this host are checked, in milliseconds. No query is needed for that. */
 const TICK = 100;
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
-/** Errors that end a run although nothing failed: another process has it, the worker stops, or the session was deleted. */
-const EXPECTED_ENDS = ["LEASE_LOST", "CLOSED", "SESSION_DELETED"] as const;
 
 export class Worker implements AsyncDisposable {
   readonly name: string;
@@ -72,7 +70,11 @@ export class Worker implements AsyncDisposable {
   /** When to list all owners again and to search for the work of all that are gone. */
   #sweepAt = 0;
   #working: Promise<void> | undefined;
+  #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+  #onStopped: (stopping: Promise<void>) => void = () => {};
+  /** Settles when the worker has stopped. */
+  readonly #stopped = new Promise<void>((resolve) => (this.#onStopped = resolve));
   #ticking: NodeJS.Timeout | undefined;
   #unlisten: (() => Promise<void>) | undefined;
 
@@ -90,9 +92,21 @@ export class Worker implements AsyncDisposable {
     return this.#live.size;
   }
 
-  /** Starts the worker. Resolves after its first search for work. The process stays alive until the worker is stopped. */
+  /**
+   * Starts the worker. Resolves when it works: after its first search for work. The process stays alive until the worker is
+   * stopped. A worker that was stopped does not start again.
+   */
   async start(): Promise<void> {
-    if (this.#working || this.#stopping) return;
+    if (!this.#stopping) await (this.#starting ??= this.#start());
+  }
+
+  /** Starts the worker if needed, and resolves when it has stopped: by a signal, by {@link stop}, or with the store. */
+  async run(): Promise<void> {
+    await this.start();
+    await this.#stopped;
+  }
+
+  async #start(): Promise<void> {
     if (this.#settings.signals) for (const signal of SIGNALS) process.on(signal, this.#onSignal);
     this.#ticking = setInterval(() => this.#tick(), TICK).unref();
     await new Promise<void>((resolve) => {
@@ -108,6 +122,7 @@ export class Worker implements AsyncDisposable {
    */
   stop(options: { readonly grace?: number } = {}): Promise<void> {
     this.#stopping ??= this.#stop(options.grace ?? this.#settings.grace);
+    this.#onStopped(this.#stopping);
     return this.#stopping;
   }
 
@@ -124,6 +139,11 @@ export class Worker implements AsyncDisposable {
   emit(event: WorkerEvent): void {
     if (event.type === "step") this.#clearSuspect({ session: event.sessionId, branch: event.branch });
     this.#listeners.emit(event);
+  }
+
+  /** Returns whether the worker has listeners for events of this type. @internal */
+  hears(type: WorkerEventType): boolean {
+    return this.#listeners.has(type);
   }
 
   /** Searches for work and starts it, until the worker is stopped. @param onSearched called after each search */
@@ -186,7 +206,7 @@ export class Worker implements AsyncDisposable {
       this.#isAvoided(work) || this.#postponeOwn(work) || ready.has(work.key);
     const limit = this.#capacity - ready.size;
     const found = limit > 0 ? await findScheduledWork(context, [...this.#agents.keys()], limit, isSkipped) : [];
-    const started = await Promise.all([...ready.values(), ...found].map((work) => this.#start(work)));
+    const started = await Promise.all([...ready.values(), ...found].map((work) => this.#startOne(work)));
     return startedOrphans + started.filter(Boolean).length;
   }
 
@@ -231,7 +251,7 @@ export class Worker implements AsyncDisposable {
 
   /** Starts abandoned runs. @returns how many were started, and how many failed to start although the crash policy allows them */
   async #startOrphans(orphans: readonly Orphan[]): Promise<{ started: number; failed: number }> {
-    const threshold = suspicionThreshold(this.#settings.maxDeaths);
+    const threshold = suspicionThreshold(this.#settings.maxCrashes);
     const candidates = await Promise.all(
       orphans.map(async (orphan) => ({ orphan, crashes: await this.#countCrashes(orphan, threshold) })),
     );
@@ -246,7 +266,7 @@ export class Worker implements AsyncDisposable {
   async #startOrphan(orphan: Orphan): Promise<boolean> {
     let isStarted = false;
     try {
-      isStarted = await this.#start(orphan);
+      isStarted = await this.#startOne(orphan);
       return isStarted;
     } finally {
       if (!isStarted && this.#suspect === branchMapKey(orphan.session, orphan.branch)) this.#suspect = undefined;
@@ -261,7 +281,7 @@ export class Worker implements AsyncDisposable {
     const { context, owner } = this.#live;
     const reader = new SessionReader(context, session);
     try {
-      const result = await applyCrashPolicy(reader, branch, owner, this.#agents, this.#settings.maxDeaths);
+      const result = await applyCrashPolicy(reader, branch, owner, this.#agents, this.#settings.maxCrashes);
       if (result.quarantined === undefined) return result.crashes;
       this.emit({ type: "quarantined", sessionId: session, branch, reason: result.quarantined });
     } catch (error) {
@@ -281,7 +301,7 @@ export class Worker implements AsyncDisposable {
   }
 
   /** Starts the run of a session. @returns `false` if there was nothing to do, another process runs it, or it failed */
-  async #start(work: PendingWork): Promise<boolean> {
+  async #startOne(work: PendingWork): Promise<boolean> {
     const { runs } = this.#host;
     const { session, branch } = work;
     if (this.#live.has(session, branch)) return false;
