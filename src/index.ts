@@ -26,6 +26,7 @@ export {
   AutoCheckpoints,
   type AutoTarget,
   type CheckpointListOptions,
+  type CompleteOptions,
   Checkpoints,
   type ConversationChange,
   Conversations,

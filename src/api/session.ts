@@ -26,6 +26,7 @@ import {
   type LoadOptions,
   loadShadow,
   migrateLoadedState,
+  nothingToComplete,
   parseSaveOptions,
   readAnnotations,
   readHeadNotes,
@@ -54,6 +55,12 @@ import {
 import { createListing, type Listing, invalidArgument } from "../util/index.js";
 import { BranchAccess } from "./branch-access.js";
 import type { Services } from "./services.js";
+
+/** Options of `session.complete()`. */
+export type CompleteOptions = Pick<
+  SaveOptions,
+  "reason" | "label" | "description" | "usage" | "metadata" | "pinned" | "tasksCompleted"
+>;
 
 /**
  * A handle on one branch of a session. Creating it reads and writes nothing; the session exists from its first save on.
@@ -172,6 +179,36 @@ export class Session<State = unknown> {
     return this.#access.commitChange(cursor, fields, applyFrozen, (versioned) =>
       cursor.update(apply, versioned, this.#access.author),
     );
+  }
+
+  /**
+   * Marks the work on the branch as completed: saves a checkpoint with the state of the head and the status `completed`. Has no
+   * effect if the head is completed already. The next save opens the session again.
+   *
+   * @returns the completed head
+   * @throws `CHECKPOINT_NOT_FOUND` if the branch has no checkpoint, `CONFLICT` and `ALREADY_RUNNING` like {@link save}
+   * @example
+   * await session.complete({ reason: "the customer has confirmed" });
+   */
+  async complete(options: CompleteOptions = {}): Promise<CheckpointInfo> {
+    const { author } = this.#access;
+    const fields = parseSaveOptions(
+      { ...options, status: "completed", trigger: "complete" },
+      this.#reader.context.registry,
+    );
+    return this.#access.commit(async (cursor) => {
+      const heads = await cursor.refresh();
+      author.admit(heads);
+      const { session, branch } = heads;
+      const head = branch?.record.head;
+      if (!session || !head) throw nothingToComplete(this.id, this.branch);
+      if (head.status === "completed") {
+        return this.#reader.loadInfo(session.record.number, head, session.record.agent);
+      }
+      const { step, usage, tasksCompleted } = head;
+      const inherited = { step, tasksCompleted, ...(usage && { usage }) };
+      return cursor.saveChange((shadow) => shadow, { ...inherited, ...fields }, author);
+    });
   }
 
   /**

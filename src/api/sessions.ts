@@ -149,7 +149,7 @@ function toSessionInfo(
     agent,
     createdAt,
     updatedAt: head?.createdAt ?? createdAt,
-    status: status?.status ?? "running",
+    status: status?.status ?? "open",
     reason: status?.reason,
     questions: waiting?.questions ?? [],
     wakeAt: waiting?.wakeAt,

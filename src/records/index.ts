@@ -20,6 +20,7 @@ export {
   type CheckpointRow,
   decodeMetadata,
   decodeRow,
+  defaultStatus,
   earliestExpiryOf,
   encodeMetadata,
   encodeRow,
@@ -31,16 +32,17 @@ export {
   type RunPosition,
   seqOfRowKey,
 } from "./checkpoint-row.js";
-export type {
-  Checkpoint,
-  CheckpointInfo,
-  CheckpointKind,
-  CheckpointRef,
-  CheckpointStatus,
-  SaveOptions,
-  SkippedCheckpoint,
-  Status,
-  Usage,
+export {
+  CHECKPOINT_STATUSES,
+  type Checkpoint,
+  type CheckpointInfo,
+  type CheckpointKind,
+  type CheckpointRef,
+  type CheckpointStatus,
+  type SaveOptions,
+  type SkippedCheckpoint,
+  type Status,
+  type Usage,
 } from "./checkpoint.js";
 export {
   agentConversationKey,

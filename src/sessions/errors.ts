@@ -13,6 +13,13 @@ export function checkpointNotFound(sessionId: string, ref: CheckpointRef): Savep
   );
 }
 
+export function nothingToComplete(sessionId: string, branch: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `${describeBranch(sessionId, branch)} has no checkpoint, so it cannot be completed. Save a state first.`,
+  );
+}
+
 export function branchNotFound(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "BRANCH_NOT_FOUND",

@@ -21,6 +21,7 @@ export {
   checkpointNotFound,
   describeBranch,
   describeSession,
+  nothingToComplete,
   parentNotHead,
   sessionDeleted,
   sessionNotFound,

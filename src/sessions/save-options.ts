@@ -8,7 +8,7 @@ import { toMilliseconds } from "../util/index.js";
 import {
   checkId,
   type CheckpointKind,
-  type CheckpointStatus,
+  CHECKPOINT_STATUSES,
   encodeMetadata,
   type CheckpointRow,
   type SaveOptions,
@@ -26,7 +26,6 @@ export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "rese
 };
 
 const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation", "recovery"];
-const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 /** Validates and copies the options of a save. Throws `INVALID_ARGUMENT` or `INVALID_ID`. */
@@ -48,8 +47,8 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
     if (text !== undefined && typeof text !== "string") throw invalidOption(name, text, "Pass a string.");
   }
   if (kind !== undefined && !KINDS.includes(kind)) throw invalidOption("kind", kind, `Use ${KINDS.join(", ")}.`);
-  if (status !== undefined && !STATUSES.includes(status)) {
-    throw invalidOption("status", status, `Use ${STATUSES.join(", ")}.`);
+  if (status !== undefined && !CHECKPOINT_STATUSES.includes(status)) {
+    throw invalidOption("status", status, `Use ${CHECKPOINT_STATUSES.join(", ")}.`);
   }
   for (const amount of Object.values(usage ?? {})) {
     if (amount !== undefined && !Number.isFinite(amount)) throw invalidOption("usage", amount, "Pass finite numbers.");

@@ -4,7 +4,7 @@ import { colorStatus } from "../checkpoint-line.js";
 import { formatAge } from "../format.js";
 import { defineVerb } from "../verb.js";
 
-const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
+const STATUSES = ["open", "queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
 
 export const sessions = defineVerb<SessionListOptions>({
   name: "sessions",

@@ -15,9 +15,9 @@ export const CHECKPOINT_FIELDS = {
   description: z.string().optional(),
   resumeHint: z.string().optional().describe("What to do next after a resume, in one sentence."),
   status: z
-    .enum(["queued", "running", "waiting", "completed", "failed", "halted"])
+    .enum(["open", "queued", "running", "waiting", "completed", "failed", "halted"])
     .optional()
-    .describe("Status of the work. Default: running."),
+    .describe("Status of the work. Default: open."),
   reason: z.string().optional().describe("Why it failed, was halted or waits."),
   tasksCompleted: z.int().min(0).optional(),
   metadata: JSON_OBJECT.optional().describe("Included in lists, so keep it small."),

@@ -95,7 +95,7 @@ function decideBranchStatus(
   }
   if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
   // A checkpoint that the caller saved has the status that the caller passed.
-  if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
+  if (!head?.run) return { status: head?.status ?? "open", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
   if (isQueued) return { status: "interrupted", reason: undefined, run };
   const reason = `the branch was moved to checkpoint #${head.seq} or was imported, and has not been run since`;
@@ -110,9 +110,10 @@ export function decideWorkStatus(
   const { head, held } = branch?.record ?? {};
   if (run && held) return { status: "running", isCurrent: true };
   if (run && run.head === head?.seq) return { status: run.status, isCurrent: true };
-  const status = head?.status ?? "running";
-  // The next run of this branch determines again what it waits for.
-  return { status: status === "waiting" || status === "queued" ? "running" : status, isCurrent: false };
+  const status = head?.status ?? "open";
+  // A run can continue from a checkpoint that was saved by hand. The next run of this branch determines again what it waits for.
+  const canContinue = status === "open" || status === "waiting" || status === "queued";
+  return { status: canContinue ? "running" : status, isCurrent: false };
 }
 
 /** Decodes the run record of a branch; `undefined` if it belongs to a deleted session of the same name. */
