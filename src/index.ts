@@ -21,6 +21,7 @@ export type {
 } from "./agents/index.js";
 export {
   Agents,
+  type AnnotateOptions,
   type AnyCheckpointInfo,
   type AutoCheckpointOptions,
   AutoCheckpoints,

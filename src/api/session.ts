@@ -7,6 +7,7 @@ import {
   type Checkpoint,
   type CheckpointInfo,
   type CheckpointRef,
+  type CheckpointStatus,
   MAIN,
   type SaveOptions,
   type SkippedCheckpoint,
@@ -28,6 +29,7 @@ import {
   migrateLoadedState,
   nothingToComplete,
   parseSaveOptions,
+  parseStatusNote,
   readAnnotations,
   readHeadNotes,
   requireAnsweredToolCalls,
@@ -55,6 +57,18 @@ import {
 import { createListing, type Listing, invalidArgument } from "../util/index.js";
 import { BranchAccess } from "./branch-access.js";
 import type { Services } from "./services.js";
+
+/** Options of `session.annotate()`. */
+export interface AnnotateOptions {
+  /**
+   * The status that the checkpoint has from now on, in the same commit; `null` for the status that it was saved with. It becomes
+   * the status of the session if the checkpoint is the head and was not saved by a run.
+   * @default the status does not change
+   */
+  readonly status?: CheckpointStatus | null;
+  /** Why it has this status. */
+  readonly reason?: string;
+}
 
 /** Options of `session.complete()`. */
 export type CompleteOptions = Pick<
@@ -360,9 +374,15 @@ export class Session<State = unknown> {
    * @example
    * await session.annotate(checkpoint.id, "review", () => ({ approved: true }));
    */
-  async annotate(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
+  async annotate(
+    ref: CheckpointRef,
+    name: string,
+    change: (before: unknown) => unknown,
+    options: AnnotateOptions = {},
+  ): Promise<void> {
+    const status = parseStatusNote(options);
     const { number, row } = await this.#access.requireRow(ref);
-    await annotateCheckpoint(this.#reader, number, row, name, change);
+    await annotateCheckpoint(this.#reader, number, row, name, change, status);
   }
 
   /** The annotations of the checkpoints with seqs from `from` to `to`, both included: by seq, then by name. One read. */

@@ -65,7 +65,7 @@ const LINES: ReadonlyMap<string, Shape> = new Map([
   ["blob", isHash],
   ["hole", either(isString, tupleOf(isCounter, isCounter))],
   ["row", isCounter],
-  ["note", tupleOf(isCounter, oneOf("label", "pin"), isString)],
+  ["note", tupleOf(isCounter, oneOf("label", "pin", "status"), isString)],
   ["attached", tupleOf(isCounter, isId, isString, isString)],
   ["attachments", (value) => isString(value) && isCounter(Number(value))],
   ["branch", isId],

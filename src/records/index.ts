@@ -8,12 +8,15 @@ export {
   annotationKey,
   ANNOTATIONS_TAPE,
   annotationsOf,
+  decodeStatusNote,
+  encodeStatusNote,
   labelKey,
   labelRange,
   labelsOf,
   noteKey,
   notesOf,
   parseNoteKey,
+  type StatusNote,
 } from "./annotations.js";
 export { branchesOf, branchKey, type BranchRecord, decodeBranch, encodeBranch, newBranchRecord } from "./branch.js";
 export {
