@@ -106,6 +106,7 @@ export {
   pendingToolCalls,
   type Role,
   type ToolCall,
+  type ToolCallResolution,
   type ToolCallStatus,
 } from "./messages/index.js";
 export type {

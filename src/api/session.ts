@@ -1,6 +1,6 @@
 /** `Session`: a handle on one line of work of an agent, and on its tree of checkpoints. */
 import { isSavepointError } from "../errors.js";
-import { pendingToolCalls } from "../messages/index.js";
+import { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "../messages/index.js";
 import {
   checkBranchName,
   checkId,
@@ -23,6 +23,7 @@ import {
   forkAt,
   type ForkOptions,
   type HistoryOptions,
+  isGraphThread,
   loadLatestIntact,
   type LoadOptions,
   loadShadow,
@@ -32,6 +33,7 @@ import {
   parseStatusNote,
   readAnnotations,
   readHeadNotes,
+  rejectUnknownCalls,
   requireAnsweredToolCalls,
   rewindBranch,
   type SessionOptions,
@@ -223,6 +225,36 @@ export class Session<State = unknown> {
       const inherited = { step, tasksCompleted, ...(usage && { usage }) };
       return cursor.saveChange((shadow) => shadow, { ...inherited, ...fields }, author);
     });
+  }
+
+  /**
+   * Gives tool calls without a result in the `messages` of the head their result, or removes them, and saves the result as the new
+   * head. A crash can leave such calls behind, and models reject a history with them. See `checkpoint.pendingToolCalls`.
+   *
+   * @param resolution the results by the ids of their calls; `"drop"` removes all calls without a result
+   * @returns the new head; the current one if no call is pending
+   * @throws `INVALID_ARGUMENT` for an id without a pending call, and for a LangGraph thread, which its graph must update
+   * @example
+   * await session.resolveToolCalls({ call_1: "The refund was paid." });
+   */
+  async resolveToolCalls(
+    resolution: ToolCallResolution,
+    options: Omit<SaveOptions, "parent" | "resetBranch"> = {},
+  ): Promise<CheckpointInfo> {
+    const head = await this.latest();
+    if (!head) throw checkpointNotFound(this.id, `the head of ${this.branch}`);
+    const pending = head.pendingToolCalls.map(({ id }) => id);
+    rejectUnknownCalls(this.id, resolution, pending);
+    if (pending.length === 0) {
+      const { state: _state, pendingToolCalls: _calls, holes: _holes, skipped: _skipped, ...info } = head;
+      return info;
+    }
+    if (typeof head.metadata["savepoint:ns"] === "string") throw isGraphThread(this.id);
+    const resolve = (state: Readonly<State> | undefined): State => {
+      const { messages, ...others } = state as unknown as { readonly messages: readonly unknown[] };
+      return { ...others, messages: resolveToolCalls(messages, resolution) } as State;
+    };
+    return this.update(resolve, { trigger: "resolveToolCalls", ...options });
   }
 
   /**

@@ -9,8 +9,8 @@ export {
   type Message,
   message,
   type MessageFields,
-  pendingToolCalls,
   type Role,
   type ToolCall,
   type ToolCallStatus,
 } from "./message.js";
+export { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "./tool-calls.js";

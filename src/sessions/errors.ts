@@ -78,6 +78,34 @@ export function requireAnsweredToolCalls(sessionId: string, seq: number, state: 
   );
 }
 
+/** Throws `INVALID_ARGUMENT` if a result is given for a call that is not pending. */
+export function rejectUnknownCalls(sessionId: string, resolution: unknown, pending: readonly string[]): void {
+  if (resolution === "drop") return;
+  if (typeof resolution !== "object" || resolution === null) {
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `resolveToolCalls() expects results by the ids of their calls, or "drop", got ${JSON.stringify(resolution)}.`,
+    );
+  }
+  const unknown = Object.keys(resolution).filter((id) => !pending.includes(id));
+  if (unknown.length === 0) return;
+  const known =
+    pending.length > 0 ? `Pending are ${pending.map((id) => JSON.stringify(id)).join(", ")}.` : "None is pending.";
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `${describeSession(sessionId)} has no pending tool call ${unknown.map((id) => JSON.stringify(id)).join(", ")}. ${known}`,
+    { details: { sessionId, pending } },
+  );
+}
+
+/** The checkpointer ignores checkpoints that other programs save in the session of a thread. */
+export function isGraphThread(sessionId: string): SavepointError<"INVALID_ARGUMENT"> {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `${describeSession(sessionId)} is a LangGraph thread, so its graph must change it: call graph.updateState(config, { messages: resolveToolCalls(messages, …) }) with resolveToolCalls from savepoint/langgraph.`,
+  );
+}
+
 export function stateWithResults(): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", "fork() got both `state` and `results`. Pass only one of them.");
 }
