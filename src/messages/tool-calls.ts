@@ -32,7 +32,7 @@ interface Format {
 
 const callOf = (id: unknown, name: unknown, args: unknown): ToolCall | undefined =>
   typeof id === "string"
-    ? { id, name: String(name ?? "tool"), ...(args !== undefined && { arguments: args }) }
+    ? { id, name: typeof name === "string" ? name : "tool", ...(args !== undefined && { arguments: args }) }
     : undefined;
 
 const toText = (result: unknown): string => (typeof result === "string" ? result : (JSON.stringify(result) ?? ""));
@@ -221,9 +221,9 @@ function callsOf(message: unknown): FoundCall[] {
 function resultsOf(message: unknown): string[] {
   const body = bodyOf(message);
   if (!body) return [];
-  return FORMATS.flatMap((format) => [
-    ...(format.list === "content" ? entriesOf(message, format) : [body]).map((entry) => format.resultOf(entry)),
-  ]).filter((id) => typeof id === "string");
+  return FORMATS.flatMap((format) =>
+    (format.list === "content" ? entriesOf(message, format) : [body]).map((entry) => format.resultOf(entry)),
+  ).filter((id) => typeof id === "string");
 }
 
 /** Whether a message only has results, or is itself a call or a result beside another one. */

@@ -22,7 +22,7 @@ const T = { configurable: { thread_id: "t" } };
 
 const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }) });
 
-type Step = (state: typeof State.State) => Promise<unknown> | unknown;
+type Step = (state: typeof State.State) => unknown;
 
 /** A graph of one node after another. */
 function line(checkpointer: SavepointSaver, ...steps: Step[]) {
@@ -217,7 +217,7 @@ const shapeOf = fc.record({
   join: fc.option(fc.uniqueArray(fc.nat(NODES.length - 1), { minLength: 3, maxLength: 3 }), { nil: undefined }),
   deferred: fc.option(fc.nat(NODES.length - 1), { nil: undefined }),
   stopBefore: fc.option(fc.nat(NODES.length - 1), { nil: undefined }),
-  then: fc.array(fc.constantFrom("input", "resume", "continue", "update", "clear", "copy"), { maxLength: 4 }),
+  actions: fc.array(fc.constantFrom("input", "resume", "continue", "update", "clear", "copy"), { maxLength: 4 }),
 });
 type Shape = typeof shapeOf extends fc.Arbitrary<infer T> ? T : never;
 
@@ -254,7 +254,7 @@ test("a checkpoint is completed exactly if LangGraph has no next task for it, wh
     const config = { ...T, recursionLimit: 6 };
     const attempt = async (work: () => Promise<unknown>): Promise<void> => void (await work().catch(() => undefined));
     await attempt(() => graph.invoke({ log: [] }, config));
-    for (const action of shape.then) {
+    for (const action of shape.actions) {
       await attempt(async () => {
         if (action === "input") await graph.invoke({ log: ["more"] }, config);
         if (action === "resume") await graph.invoke(new Command({ resume: "yes" }), config);

@@ -6,9 +6,10 @@ import { SavepointError } from "../../index.js";
 import { configOf, type ThreadAddress } from "./address.js";
 import { putCheckpoint } from "./put.js";
 import { statusOfWrites } from "./status.js";
+import type { StoredWrite } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { Encoder } from "./values.js";
-import { encodeWrites, putWrites, type StoredWrite } from "./writes.js";
+import { encodeWrites, putWrites } from "./writes.js";
 
 /** Options of `migrateFrom`. */
 export interface MigrateOptions {

@@ -4,8 +4,7 @@
  */
 import { ERROR, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
 import type { CheckpointStatus } from "../../index.js";
-import type { StoredCheckpoint } from "./stored.js";
-import type { StoredWrite } from "./writes.js";
+import type { StoredCheckpoint, StoredWrite } from "./stored.js";
 
 /** A status, with the question of an interrupt or the message of an error as its reason. */
 export interface ThreadStatus {

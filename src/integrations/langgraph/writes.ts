@@ -6,12 +6,9 @@ import { type CheckpointPendingWrite, type PendingWrite, WRITES_IDX_MAP } from "
 import { isSavepointError, SavepointError } from "../../index.js";
 import type { ThreadAddress } from "./address.js";
 import { statusOfWrites } from "./status.js";
-import type { CheckpointAnnotations } from "./stored.js";
+import type { CheckpointAnnotations, StoredWrite } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { decodeValue } from "./values.js";
-
-/** One write of a task: its index, its channel, and its value in its stored form. */
-export type StoredWrite = readonly [index: number, channel: string, value: unknown];
 
 const NAME_PREFIX = "savepoint:writes/";
 
