@@ -21,11 +21,13 @@ export type {
 } from "./agents/index.js";
 export {
   Agents,
+  type AnnotateOptions,
   type AnyCheckpointInfo,
   type AutoCheckpointOptions,
   AutoCheckpoints,
   type AutoTarget,
   type CheckpointListOptions,
+  type CompleteOptions,
   Checkpoints,
   type ConversationChange,
   Conversations,
@@ -106,6 +108,7 @@ export {
   pendingToolCalls,
   type Role,
   type ToolCall,
+  type ToolCallResolution,
   type ToolCallStatus,
 } from "./messages/index.js";
 export type {

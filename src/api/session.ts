@@ -1,12 +1,13 @@
 /** `Session`: a handle on one line of work of an agent, and on its tree of checkpoints. */
 import { isSavepointError } from "../errors.js";
-import { pendingToolCalls } from "../messages/index.js";
+import { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "../messages/index.js";
 import {
   checkBranchName,
   checkId,
   type Checkpoint,
   type CheckpointInfo,
   type CheckpointRef,
+  type CheckpointStatus,
   MAIN,
   type SaveOptions,
   type SkippedCheckpoint,
@@ -22,13 +23,17 @@ import {
   forkAt,
   type ForkOptions,
   type HistoryOptions,
+  isGraphThread,
   loadLatestIntact,
   type LoadOptions,
   loadShadow,
   migrateLoadedState,
+  nothingToComplete,
   parseSaveOptions,
+  parseStatusNote,
   readAnnotations,
   readHeadNotes,
+  rejectUnknownCalls,
   requireAnsweredToolCalls,
   rewindBranch,
   type SessionOptions,
@@ -54,6 +59,24 @@ import {
 import { createListing, type Listing, invalidArgument, validateOptions } from "../util/index.js";
 import { BranchAccess } from "./branch-access.js";
 import type { Services } from "./services.js";
+
+/** Options of `session.annotate()`. */
+export interface AnnotateOptions {
+  /**
+   * The status that the checkpoint has from now on, in the same commit; `null` for the status that it was saved with. It becomes
+   * the status of the session if the checkpoint is the head and was not saved by a run.
+   * @default the status does not change
+   */
+  readonly status?: CheckpointStatus | null;
+  /** Why it has this status. */
+  readonly reason?: string;
+}
+
+/** Options of `session.complete()`. */
+export type CompleteOptions = Pick<
+  SaveOptions,
+  "reason" | "label" | "description" | "usage" | "metadata" | "pinned" | "tasksCompleted"
+>;
 
 /**
  * A handle on one branch of a session. Creating it reads and writes nothing; the session exists from its first save on.
@@ -172,6 +195,66 @@ export class Session<State = unknown> {
     return this.#access.commitChange(cursor, fields, applyFrozen, (versioned) =>
       cursor.update(apply, versioned, this.#access.author),
     );
+  }
+
+  /**
+   * Marks the work on the branch as completed: saves a checkpoint with the state of the head and the status `completed`. Has no
+   * effect if the head is completed already. The next save opens the session again.
+   *
+   * @returns the completed head
+   * @throws `CHECKPOINT_NOT_FOUND` if the branch has no checkpoint, `CONFLICT` and `ALREADY_RUNNING` like {@link save}
+   * @example
+   * await session.complete({ reason: "the customer has confirmed" });
+   */
+  async complete(options: CompleteOptions = {}): Promise<CheckpointInfo> {
+    const { author } = this.#access;
+    const fields = parseSaveOptions(
+      { ...options, status: "completed", trigger: "complete" },
+      this.#reader.context.registry,
+    );
+    return this.#access.commit(async (cursor) => {
+      const heads = await cursor.refresh();
+      author.admit(heads);
+      const { session, branch } = heads;
+      const head = branch?.record.head;
+      if (!session || !head) throw nothingToComplete(this.id, this.branch);
+      if (head.status === "completed") {
+        return this.#reader.loadInfo(session.record.number, head, session.record.agent);
+      }
+      const { step, usage, tasksCompleted } = head;
+      const inherited = { step, tasksCompleted, ...(usage && { usage }) };
+      return cursor.saveChange((shadow) => shadow, { ...inherited, ...fields }, author);
+    });
+  }
+
+  /**
+   * Gives tool calls without a result in the `messages` of the head their result, or removes them, and saves the result as the new
+   * head. A crash can leave such calls behind, and models reject a history with them. See `checkpoint.pendingToolCalls`.
+   *
+   * @param resolution the results by the ids of their calls; `"drop"` removes all calls without a result
+   * @returns the new head; the current one if no call is pending
+   * @throws `INVALID_ARGUMENT` for an id without a pending call, and for a LangGraph thread, which its graph must update
+   * @example
+   * await session.resolveToolCalls({ call_1: "The refund was paid." });
+   */
+  async resolveToolCalls(
+    resolution: ToolCallResolution,
+    options: Omit<SaveOptions, "parent" | "resetBranch"> = {},
+  ): Promise<CheckpointInfo> {
+    const head = await this.latest();
+    if (!head) throw checkpointNotFound(this.id, `the head of ${this.branch}`);
+    const pending = head.pendingToolCalls.map(({ id }) => id);
+    rejectUnknownCalls(this.id, resolution, pending);
+    if (pending.length === 0) {
+      const { state: _state, pendingToolCalls: _calls, holes: _holes, skipped: _skipped, ...info } = head;
+      return info;
+    }
+    if (typeof head.metadata["savepoint:ns"] === "string") throw isGraphThread(this.id);
+    const resolve = (state: Readonly<State> | undefined): State => {
+      const { messages, ...others } = state as unknown as { readonly messages: readonly unknown[] };
+      return { ...others, messages: resolveToolCalls(messages, resolution) } as State;
+    };
+    return this.update(resolve, { trigger: "resolveToolCalls", ...options });
   }
 
   /**
@@ -323,9 +406,15 @@ export class Session<State = unknown> {
    * @example
    * await session.annotate(checkpoint.id, "review", () => ({ approved: true }));
    */
-  async annotate(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
+  async annotate(
+    ref: CheckpointRef,
+    name: string,
+    change: (before: unknown) => unknown,
+    options: AnnotateOptions = {},
+  ): Promise<void> {
+    const status = parseStatusNote(options);
     const { number, row } = await this.#access.requireRow(ref);
-    await annotateCheckpoint(this.#reader, number, row, name, change);
+    await annotateCheckpoint(this.#reader, number, row, name, change, status);
   }
 
   /** The annotations of the checkpoints with seqs from `from` to `to`, both included: by seq, then by name. One read. */

@@ -160,7 +160,7 @@ function toSessionInfo(
     agent,
     createdAt,
     updatedAt: head?.createdAt ?? createdAt,
-    status: status?.status ?? "running",
+    status: status?.status ?? "open",
     reason: status?.reason,
     error: status?.error,
     questions: waiting?.questions ?? [],

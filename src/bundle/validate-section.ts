@@ -65,7 +65,7 @@ const LINES: ReadonlyMap<string, Shape> = new Map([
   ["blob", objectOf({ blob: isHash, bytes: isString })],
   ["hole", objectOf({ hole: either(isString, tupleOf(isCounter, isCounter, optional(isCounter))), reason: isString })],
   ["row", objectOf({ row: isCounter, value: isString, refs: optional(isString) })],
-  ["note", objectOf({ note: tupleOf(isCounter, oneOf("label", "pin"), isString) })],
+  ["note", objectOf({ note: tupleOf(isCounter, oneOf("label", "pin", "status"), isString) })],
   ["attached", objectOf({ attached: tupleOf(isCounter, isId, isString, isString) })],
   ["attachments", objectOf({ attachments: (value) => isString(value) && isCounter(Number(value)) })],
   ["branch", objectOf({ branch: isId, value: isString })],

@@ -3,7 +3,16 @@ import type { SessionInfo } from "../index.js";
 import { formatAge } from "./format.js";
 
 /** All statuses, in the order in which they are counted. */
-export const STATUSES = ["queued", "running", "waiting", "interrupted", "completed", "failed", "halted"] as const;
+export const STATUSES = [
+  "queued",
+  "running",
+  "waiting",
+  "interrupted",
+  "open",
+  "completed",
+  "failed",
+  "halted",
+] as const;
 
 /** The numbers of sessions by status. Statuses without a session are left out. */
 export type StatusCounts = Readonly<Record<string, number>>;

@@ -10,8 +10,8 @@ export {
   type Message,
   message,
   type MessageFields,
-  pendingToolCalls,
   type Role,
   type ToolCall,
   type ToolCallStatus,
 } from "./message.js";
+export { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "./tool-calls.js";

@@ -1,5 +1,4 @@
 /** The message format of Savepoint. Messages of SDKs are stored in their own format. */
-import { isFields } from "./fields.js";
 
 /** The status of a tool call, if it is stored with the call. */
 export type ToolCallStatus = "pending" | "running" | "completed" | "failed";
@@ -76,27 +75,3 @@ export const message = {
     ...fields,
   }),
 };
-
-/**
- * Finds the tool calls in the `messages` of a state that have no result: neither a tool message nor the status `completed` or
- * `failed`. Models reject a history with unanswered tool calls.
- *
- * @param state any value; a value without an array `messages` has no tool calls
- */
-export function pendingToolCalls(state: unknown): ToolCall[] {
-  const messages = isFields(state) ? state["messages"] : undefined;
-  if (!Array.isArray(messages)) return [];
-  const pending = new Map<string, ToolCall>();
-  for (const entry of messages as unknown[]) {
-    if (!isFields(entry)) continue;
-    const { toolCalls, toolCallId } = entry;
-    if (typeof toolCallId === "string") pending.delete(toolCallId);
-    if (!Array.isArray(toolCalls)) continue;
-    for (const call of toolCalls as unknown[]) {
-      if (!isFields(call) || typeof call["id"] !== "string") continue;
-      const hasEnded = call["status"] === "completed" || call["status"] === "failed";
-      if (!hasEnded) pending.set(call["id"], call as unknown as ToolCall);
-    }
-  }
-  return [...pending.values()];
-}

@@ -14,7 +14,13 @@ import {
   shadowToValue,
 } from "../state/index.js";
 import type { KeyRange } from "../store/index.js";
-import type { CheckpointInfo, CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointInfo,
+  type CheckpointKind,
+  type CheckpointStatus,
+  type Usage,
+} from "./checkpoint.js";
 import { either, isCounter, isNumber, isString, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
 import { isId, MAIN, timeOfId, unnamedBranch } from "./ids.js";
 import { invalidRecord, parseRecord } from "./parse-record.js";
@@ -122,7 +128,7 @@ const isStoredRow = objectOf({
   t: optional(isNumber),
   s: isNumber,
   k: optional(oneOf("automatic", "manual", "preOperation", "recovery")),
-  c: optional(oneOf("queued", "running", "waiting", "completed", "failed", "halted")),
+  c: optional(oneOf(...CHECKPOINT_STATUSES)),
   r: optional(isString),
   l: optional(isString),
   d: optional(isString),
@@ -167,7 +173,7 @@ function stringifyRow(row: CheckpointRow): string {
   if (row.createdAt !== timeOfId(row.id)) stored.t = row.createdAt;
   stored.s = row.step;
   if (row.kind !== "manual") stored.k = row.kind;
-  if (row.status !== "running") stored.c = row.status;
+  if (row.status !== defaultStatus(row.run)) stored.c = row.status;
   if (row.reason !== undefined) stored.r = row.reason;
   if (row.label !== undefined) stored.l = row.label;
   if (row.description !== undefined) stored.d = row.description;
@@ -207,7 +213,7 @@ export function decodeRow(seq: number, value: string, refs: string): CheckpointR
     createdAt: stored.t ?? timeOfId(id) ?? 0,
     step: stored.s,
     kind: stored.k ?? "manual",
-    status: stored.c ?? "running",
+    status: stored.c ?? defaultStatus(stored.j),
     reason: stored.r,
     label: stored.l,
     description: stored.d,
@@ -249,6 +255,11 @@ function decodeRunPosition(seq: number, stored: StoredRunPosition): RunPosition 
 /** In most sessions the parent of a checkpoint is the one saved before it. */
 function defaultParents(seq: number): [number, number] {
   return [Math.min(seq, 1), seq > 1 ? 1 : 0];
+}
+
+/** The status of most checkpoints: of those that a run saves, and of those that are saved by hand. */
+export function defaultStatus(run: unknown): CheckpointStatus {
+  return run === undefined ? "open" : "running";
 }
 
 function distance(from: number | undefined, to: number | undefined): number {

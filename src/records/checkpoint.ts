@@ -6,8 +6,14 @@ import type { ToolCall } from "../messages/index.js";
 /** Why a checkpoint was saved. */
 export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
 
-/** The status of the work when a checkpoint was saved. */
-export type CheckpointStatus = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
+/**
+ * The status of the work when a checkpoint was saved. `open` is the status of a checkpoint that was saved by hand: nothing is
+ * known about the work after it.
+ */
+export type CheckpointStatus = "open" | "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
+
+/** All values of {@link CheckpointStatus}. */
+export const CHECKPOINT_STATUSES = ["open", "queued", "running", "waiting", "completed", "failed", "halted"] as const;
 
 /**
  * The status of the work. `interrupted` is never stored: it is the status of a running session whose process has ended;
@@ -103,7 +109,7 @@ export interface SaveOptions {
   readonly step?: number;
   /** @default "manual" */
   readonly kind?: CheckpointKind;
-  /** @default "running" */
+  /** @default "open" */
   readonly status?: CheckpointStatus;
   readonly reason?: string;
   readonly label?: string;

@@ -8,18 +8,22 @@ export {
   annotationKey,
   ANNOTATIONS_TAPE,
   annotationsOf,
+  decodeStatusNote,
+  encodeStatusNote,
   labelKey,
   labelRange,
   labelsOf,
   noteKey,
   notesOf,
   parseNoteKey,
+  type StatusNote,
 } from "./annotations.js";
 export { branchesOf, branchKey, type BranchRecord, decodeBranch, encodeBranch, newBranchRecord } from "./branch.js";
 export {
   type CheckpointRow,
   decodeMetadata,
   decodeRow,
+  defaultStatus,
   earliestExpiryOf,
   encodeMetadata,
   encodeRow,
@@ -31,16 +35,17 @@ export {
   type RunPosition,
   seqOfRowKey,
 } from "./checkpoint-row.js";
-export type {
-  Checkpoint,
-  CheckpointInfo,
-  CheckpointKind,
-  CheckpointRef,
-  CheckpointStatus,
-  SaveOptions,
-  SkippedCheckpoint,
-  Status,
-  Usage,
+export {
+  CHECKPOINT_STATUSES,
+  type Checkpoint,
+  type CheckpointInfo,
+  type CheckpointKind,
+  type CheckpointRef,
+  type CheckpointStatus,
+  type SaveOptions,
+  type SkippedCheckpoint,
+  type Status,
+  type Usage,
 } from "./checkpoint.js";
 export {
   agentConversationKey,

@@ -18,7 +18,7 @@
  * | `s⇥<session>⇥<branch>`        | branch: head, epoch, item counter                                          | `branch`        |
  * | `z<number><seq>`              | checkpoint row; sorts last, where a B-tree grows at its end                | `checkpoint-row` |
  * | `i<id>⇥<number>`              | seq by checkpoint id, for ids that do not encode their place               | `checkpoint-row` |
- * | `a<number><seq><name>`        | label or pin that was set after the save                                   | `annotations`   |
+ * | `a<number><seq><name>`        | label, pin or status that was set after the save                           | `annotations`   |
  * | `l<number><label>⇥<seq>`      | seq by label                                                               | `annotations`   |
  * | `w<number><seq><name>`        | annotation; apart from labels and pins, because it can be large            | `annotations`   |
  * | `w<number>`                   | item counter of the annotations tape                                       | `annotations`   |

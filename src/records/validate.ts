@@ -16,6 +16,7 @@ import {
   type Shape,
   tupleOf,
 } from "../util/index.js";
+import { decodeStatusNote, parseNoteKey } from "./annotations.js";
 import { decodeBranch } from "./branch.js";
 import { decodeRow } from "./checkpoint-row.js";
 import { decodeConversation } from "./conversation.js";
@@ -66,7 +67,7 @@ const VALIDATORS: ReadonlyMap<string, Validator> = new Map<string, Validator>([
   ["j", ({ value }) => isSessionId(value)],
   ["z", isRow],
   ["i", ({ key, value }) => isId(unpackId(key.slice(1, key.indexOf("\t")))) && isDigits(value)],
-  ["a", ({ key }) => hasNumbers(key.slice(1), 2)],
+  ["a", isNote],
   ["l", ({ value }) => isDigits(value)],
   ["w", isAnnotationOrWork],
   ["r", isRunPart],
@@ -103,6 +104,11 @@ function isSessionOrBranch({ key, value }: StoredRecord): boolean {
 function isRow({ key, value, refs }: StoredRecord): boolean {
   const numbers = hasNumbers(key.slice(1), 2, true) ? decodeNumbers(key.slice(1), 2).numbers : [];
   return numbers.length === 2 && decodes(() => decodeRow(numbers[1] as number, value, refs));
+}
+
+function isNote({ key, value }: StoredRecord): boolean {
+  if (!hasNumbers(key.slice(1), 2)) return false;
+  return parseNoteKey(key).name !== "status" || decodes(() => decodeStatusNote(value));
 }
 
 /** `w` begins the keys of annotations and their counters, and those of the index of scheduled work. */

@@ -17,6 +17,7 @@ import {
   idKey,
   labelKey,
   noteKey,
+  notesOf,
   rowKey,
   sessionKey,
 } from "../records/index.js";
@@ -101,16 +102,13 @@ function buildRemovalCommit(reader: SessionReader, checkpoints: CheckpointSet, r
     deletes: [
       ...removal.rows.flatMap((row) => {
         const label = notes.get(row.seq)?.get("label") ?? row.label;
-        return [
-          rowKey(number, row.seq),
-          // The checks above fail if a note was added since. A checkpoint with unreadable notes is never removed.
-          ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
-          idKey(row.id, number),
-          ...(label ? [labelKey(number, label, row.seq)] : []),
-        ];
+        return [rowKey(number, row.seq), idKey(row.id, number), ...(label ? [labelKey(number, label, row.seq)] : [])];
       }),
-      // Consecutive checkpoints have adjacent annotations.
-      ...spansOf(removed).map(({ start, count }) => annotationsOf(number, start, start + count)),
+      // Consecutive checkpoints have adjacent notes and annotations. A checkpoint with unreadable notes is never removed.
+      ...spansOf(removed).flatMap(({ start, count }) => [
+        notesOf(number, start, start + count),
+        annotationsOf(number, start, start + count),
+      ]),
     ],
     puts,
   };

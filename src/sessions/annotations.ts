@@ -16,15 +16,18 @@ import {
   shadowToValue,
 } from "../state/index.js";
 import { retryOnConflict } from "../util/index.js";
-import { scan, type StoredRecord } from "../store/index.js";
+import { type Commit, scan, type StoredRecord } from "../store/index.js";
 import {
   annotationCounterKey,
   annotationKey,
   ANNOTATIONS_TAPE,
   annotationsOf,
   checkId,
+  encodeStatusNote,
+  noteKey,
   parseNoteKey,
   type CheckpointRow,
+  type StatusNote,
   tapeName,
 } from "../records/index.js";
 import { checkRowExists, isConflictOn } from "./conflicts.js";
@@ -39,6 +42,7 @@ export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
  * Replaces an annotation by the result of `change`; `undefined` removes it.
  *
  * @param change gets the current value; called again if another writer was faster
+ * @param status becomes the status of the checkpoint, in the same commit; `null` restores the one that it was saved with
  */
 export async function annotateCheckpoint(
   reader: SessionReader,
@@ -46,6 +50,7 @@ export async function annotateCheckpoint(
   row: CheckpointRow,
   name: string,
   change: (before: unknown) => unknown,
+  status?: StatusNote | null,
 ): Promise<void> {
   const { store } = reader.context;
   const key = annotationKey(number, row.seq, checkId(name, "annotation name"));
@@ -58,13 +63,19 @@ export async function annotateCheckpoint(
     const next = change(before);
     const first = Number(counter?.value ?? 0);
     const encoded = next === undefined ? undefined : encode(reader, name, next, first);
+    const changes: ReturnType<typeof putsOf> & Pick<Commit, "deletes"> = encoded
+      ? putsOf(number, key, encoded, first)
+      : { deletes: [key] };
+    const note = noteKey(number, row.seq, "status");
     await commitNote(reader, row, {
       checks: [
         checkRowExists(number, row.seq),
         { key, value: record && "value" in record ? record.value : undefined },
         { key: counterKey, value: counter?.value },
       ],
-      ...(encoded ? putsOf(number, key, encoded, first) : { deletes: [key] }),
+      ...changes,
+      ...(status && { puts: [...(changes.puts ?? []), { key: note, value: encodeStatusNote(status) }] }),
+      ...(status === null && { deletes: [...(changes.deletes ?? []), note] }),
     });
   };
   // `change` may throw a conflict of its own: only those of the commit are retried.

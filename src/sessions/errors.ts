@@ -13,6 +13,13 @@ export function checkpointNotFound(sessionId: string, ref: CheckpointRef): Savep
   );
 }
 
+export function nothingToComplete(sessionId: string, branch: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `${describeBranch(sessionId, branch)} has no checkpoint, so it cannot be completed. Save a state first.`,
+  );
+}
+
 export function branchNotFound(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "BRANCH_NOT_FOUND",
@@ -68,6 +75,34 @@ export function requireAnsweredToolCalls(sessionId: string, seq: number, state: 
     "UNANSWERED_TOOL_CALLS",
     `${sessionId}#${seq} is inside a step, and the new state has no results for the tool calls ${ids.map((id) => JSON.stringify(id)).join(", ")}. Add their results or remove the calls; or fork without a state to resume the step.`,
     { details: { sessionId, calls: ids } },
+  );
+}
+
+/** Throws `INVALID_ARGUMENT` if a result is given for a call that is not pending. */
+export function rejectUnknownCalls(sessionId: string, resolution: unknown, pending: readonly string[]): void {
+  if (resolution === "drop") return;
+  if (typeof resolution !== "object" || resolution === null) {
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `resolveToolCalls() expects results by the ids of their calls, or "drop", got ${JSON.stringify(resolution)}.`,
+    );
+  }
+  const unknown = Object.keys(resolution).filter((id) => !pending.includes(id));
+  if (unknown.length === 0) return;
+  const known =
+    pending.length > 0 ? `Pending are ${pending.map((id) => JSON.stringify(id)).join(", ")}.` : "None is pending.";
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `${describeSession(sessionId)} has no pending tool call ${unknown.map((id) => JSON.stringify(id)).join(", ")}. ${known}`,
+    { details: { sessionId, pending } },
+  );
+}
+
+/** The checkpointer ignores checkpoints that other programs save in the session of a thread. */
+export function isGraphThread(sessionId: string): SavepointError<"INVALID_ARGUMENT"> {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `${describeSession(sessionId)} is a LangGraph thread, so its graph must change it: call graph.updateState(config, { messages: resolveToolCalls(messages, …) }) with resolveToolCalls from savepoint/langgraph.`,
   );
 }
 

@@ -21,7 +21,10 @@ export {
   checkpointNotFound,
   describeBranch,
   describeSession,
+  nothingToComplete,
+  isGraphThread,
   parentNotHead,
+  rejectUnknownCalls,
   sessionDeleted,
   sessionNotFound,
   stateWithResults,
@@ -46,5 +49,5 @@ export { firstUnusedNumber, NUMBER_BLOCK, NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
 export { isIntact, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
 export type { Heads, LoadedRecord, Notes } from "./reader.js";
-export { type SaveFields, parseSaveOptions } from "./save-options.js";
+export { type SaveFields, parseSaveOptions, parseStatusNote } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

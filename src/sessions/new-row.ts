@@ -1,6 +1,12 @@
 /** Building the rows of new checkpoints. */
 import { type EncodedState, formatRefs, type Frame, parseRefs, type Ref } from "../state/index.js";
-import type { BranchRecord, CheckpointPlace, CheckpointRow, RunPosition } from "../records/index.js";
+import {
+  type BranchRecord,
+  type CheckpointPlace,
+  type CheckpointRow,
+  defaultStatus,
+  type RunPosition,
+} from "../records/index.js";
 import type { SaveFields } from "./save-options.js";
 
 /** The approximate bytes of a row without its skeleton: its id twice, its fields, keys and checksums. */
@@ -32,7 +38,7 @@ export function buildRow(
     createdAt: now,
     step: options.step ?? (branch.head ? branch.head.step + 1 : 0),
     kind: options.kind ?? "manual",
-    status: options.status ?? "running",
+    status: options.status ?? defaultStatus(run),
     reason: options.reason,
     label: options.label,
     description: options.description,

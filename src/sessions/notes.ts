@@ -1,4 +1,4 @@
-/** Labels and pins that are set after a checkpoint was saved. They override those of its row. */
+/** Labels, pins and statuses that are set after a checkpoint was saved. They override those of its row. */
 import { isSavepointError } from "../errors.js";
 import type { Commit } from "../store/index.js";
 import { retryOnConflict } from "../util/index.js";

@@ -15,6 +15,7 @@ import {
   decodeNumbers,
   decodeRow,
   decodeSession,
+  decodeStatusNote,
   expiryOf,
   idKey,
   labelRange,
@@ -29,6 +30,7 @@ import {
   seqOfRowKey,
   sessionKey,
   type SessionRecord,
+  type StatusNote,
   tapeName,
   trailingNumberOf,
 } from "../records/index.js";
@@ -55,7 +57,7 @@ export function isIntact(row: CheckpointRow | Unreadable | undefined): row is Ch
   return row !== undefined && !("unreadable" in row);
 }
 
-/** The notes of a checkpoint by name: `label` and `pin`, set after the save. */
+/** The notes of a checkpoint by name: `label`, `pin` and `status`, set after the save. */
 export type Notes = ReadonlyMap<string, string>;
 
 /**
@@ -193,7 +195,7 @@ export class SessionReader {
     from: number,
     to: number,
     unreadable: (seq: number) => void = (seq) => {
-      this.reportDamage(undefined, seq, "its label or pin cannot be read");
+      this.reportDamage(undefined, seq, "its label, pin or status cannot be read");
     },
   ): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
@@ -209,10 +211,11 @@ export class SessionReader {
     return notes;
   }
 
-  /** The public info of a row. Notes override the label and the pin of the row. */
+  /** The public info of a row. Notes override the label, the pin and the status of the row. */
   toInfo(row: CheckpointRow, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
+    const { status, reason } = statusOfRow(row, notes);
     return {
       id: row.id,
       sessionId: this.sessionId,
@@ -223,8 +226,8 @@ export class SessionReader {
       parentId,
       createdAt: row.createdAt,
       kind: row.kind,
-      status: row.status,
-      reason: row.reason,
+      status,
+      reason,
       label: label === undefined ? row.label : label || undefined,
       description: row.description,
       trigger: row.trigger,
@@ -353,7 +356,9 @@ export async function readMainHeads(store: Store, readers: readonly SessionReade
 export async function readHeadNotes(store: Store, found: readonly (Heads | undefined)[]): Promise<Notes[]> {
   const keys = found.map((heads) => {
     const [number, head] = [heads?.session?.record.number, heads?.branch?.record.head];
-    return number === undefined || !head ? [] : ["label", "pin"].map((name) => noteKey(number, head.seq, name));
+    return number === undefined || !head
+      ? []
+      : ["label", "pin", "status"].map((name) => noteKey(number, head.seq, name));
   });
   const records = keys.length > 0 ? await store.get(keys.flat()) : [];
   let next = 0;
@@ -364,6 +369,12 @@ export async function readHeadNotes(store: Store, found: readonly (Heads | undef
     }
     return notes;
   });
+}
+
+/** The status of a row, or the one that was set after the save. */
+function statusOfRow({ status, reason }: CheckpointRow, notes: Notes | undefined): StatusNote {
+  const note = notes?.get("status");
+  return note === undefined ? { status, reason } : decodeStatusNote(note);
 }
 
 function isRefTo(ref: CheckpointRef, row: CheckpointRow, sessionId: string): boolean {

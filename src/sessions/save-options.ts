@@ -4,14 +4,16 @@
  */
 import { SavepointError } from "../errors.js";
 import type { ClassRegistry, Shadow } from "../state/index.js";
-import { toMilliseconds } from "../util/index.js";
+import { invalidArgument, toMilliseconds } from "../util/index.js";
 import {
   checkId,
   type CheckpointKind,
+  CHECKPOINT_STATUSES,
   type CheckpointStatus,
   encodeMetadata,
   type CheckpointRow,
   type SaveOptions,
+  type StatusNote,
 } from "../records/index.js";
 import { rejectReserved } from "./reserved.js";
 
@@ -26,7 +28,6 @@ export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "rese
 };
 
 const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation", "recovery"];
-const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 /** Validates and copies the options of a save. Throws `INVALID_ARGUMENT` or `INVALID_ID`. */
@@ -48,8 +49,8 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
     if (text !== undefined && typeof text !== "string") throw invalidOption(name, text, "Pass a string.");
   }
   if (kind !== undefined && !KINDS.includes(kind)) throw invalidOption("kind", kind, `Use ${KINDS.join(", ")}.`);
-  if (status !== undefined && !STATUSES.includes(status)) {
-    throw invalidOption("status", status, `Use ${STATUSES.join(", ")}.`);
+  if (status !== undefined && !CHECKPOINT_STATUSES.includes(status)) {
+    throw invalidOption("status", status, `Use ${CHECKPOINT_STATUSES.join(", ")}.`);
   }
   for (const amount of Object.values(usage ?? {})) {
     if (amount !== undefined && !Number.isFinite(amount)) throw invalidOption("usage", amount, "Pass finite numbers.");
@@ -61,6 +62,22 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
     ...(ttl !== undefined && { ttl: toMilliseconds(ttl, "ttl") }),
     metadata: encodeMetadata(options.metadata, registry),
   };
+}
+
+/** Validates a status that is set after the save; `null` removes it, and `undefined` leaves it unchanged. Throws `INVALID_ARGUMENT`. */
+export function parseStatusNote(options: {
+  readonly status?: CheckpointStatus | null;
+  readonly reason?: string;
+}): StatusNote | null | undefined {
+  const { status, reason } = options;
+  if (status === undefined || status === null) return status;
+  if (!CHECKPOINT_STATUSES.includes(status)) {
+    throw invalidArgument(`\`status\` is invalid: got ${String(status)}. Use ${CHECKPOINT_STATUSES.join(", ")}.`);
+  }
+  if (reason !== undefined && typeof reason !== "string") {
+    throw invalidArgument(`\`reason\` must be a string, got ${String(reason)}.`);
+  }
+  return { status, reason };
 }
 
 /** Returns whether a stored checkpoint matches these options. Options that are not set match everything. */

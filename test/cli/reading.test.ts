@@ -100,7 +100,7 @@ describe.concurrent("sessions", () => {
       "asks     asker  waiting       1  0s ago  asks: May I?",
       "broken          failed        0  0s ago  no money",
       "done            completed     0  0s ago",
-      "order    shop   running       2  0s ago",
+      "order    shop   open          2  0s ago",
     ]);
   });
 
@@ -115,7 +115,7 @@ describe.concurrent("sessions", () => {
       agent: "shop",
       createdAt: expect.any(Number),
       updatedAt: expect.any(Number),
-      status: "running",
+      status: "open",
       questions: [],
       head: expect.objectContaining({ id: "o-third0", seq: 3, step: 2, branch: "main" }),
     });
@@ -138,21 +138,21 @@ describe.concurrent("log", () => {
 
   it("log lists the checkpoints that led to the head of main", async () => {
     expect(linesOf(withoutAges(await place().text(["log", "order"])))).toEqual([
-      "session order  shop  running  0s ago",
-      "o-third0  #3  step 2  running  0s ago  (main)",
-      "o-second  #1  step 1  running  0s ago",
-      'o-first1  #0  step 0  running  0s ago  "start"',
+      "session order  shop  open  0s ago",
+      "o-third0  #3  step 2  open  0s ago  (main)",
+      "o-second  #1  step 1  open  0s ago",
+      'o-first1  #0  step 0  open  0s ago  "start"',
     ]);
   });
 
   it("--graph draws all branches", async () => {
     expect(linesOf(withoutAges(await place().text(["log", "order", "--graph"])))).toEqual([
-      "session order  shop  running  0s ago",
-      "*  o-third0  #3  step 2  running  0s ago  (main)",
-      "| *  o-side00  #2  step 1  running  0s ago  (side)  pinned",
-      "* |  o-second  #1  step 1  running  0s ago",
+      "session order  shop  open  0s ago",
+      "*  o-third0  #3  step 2  open  0s ago  (main)",
+      "| *  o-side00  #2  step 1  open  0s ago  (side)  pinned",
+      "* |  o-second  #1  step 1  open  0s ago",
       "|/",
-      '*  o-first1  #0  step 0  running  0s ago  "start"',
+      '*  o-first1  #0  step 0  open  0s ago  "start"',
     ]);
   });
 
@@ -197,7 +197,7 @@ describe.concurrent("log", () => {
       parentId: "o-first1",
       createdAt: expect.any(Number),
       kind: "manual",
-      status: "running",
+      status: "open",
       tasksCompleted: 0,
       usage: { tokens: 7, cost: 0.5 },
       metadata: { why: "because" },

@@ -22,14 +22,14 @@ describe.concurrent("watch", () => {
     await sp.session("s").save({ n: 0 });
     await sp.session("s").save({ n: 1 });
     const watching = place.startOn(["watch", "s", "--jsonl"]);
-    await watching.seen('"status":"running"');
+    await watching.seen('"status":"open"');
     await sp.session("s").save({ n: 2 });
     await sp.session("s").save({ n: 3 }, { status: "completed" });
     const { code, stdout, stderr } = await watching.ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(parse(stdout).map(({ type, status, checkpoint }) => status ?? `${type} ${checkpoint?.seq}`)).toEqual([
       "checkpoint 1",
-      "running",
+      "open",
       "checkpoint 2",
       "checkpoint 3",
       "completed",

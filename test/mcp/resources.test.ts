@@ -61,7 +61,7 @@ describe.each(GENERATIONS)("resources, for $name", (generation) => {
     expect(listed).toContain(toUri("checkpoints", second.id));
 
     expect(await client.read("savepoint://sessions")).toMatchObject({
-      sessions: [{ id: "s", agent: "a", status: "running", newest: { id: second.id, resumeHint: "Go on." } }],
+      sessions: [{ id: "s", agent: "a", status: "open", newest: { id: second.id, resumeHint: "Go on." } }],
     });
     expect(await client.read("savepoint://conversations")).toMatchObject({
       conversations: [{ id: "c", title: "Hello" }],

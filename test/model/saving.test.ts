@@ -72,7 +72,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect([a, b, c, d].map(({ seq }) => seq)).toEqual([0, 1, 2, 3]);
     expect([a, b, c, d].map(({ step }) => step)).toEqual([0, 1, 10, 11]);
     expect([a, b, c, d].map(({ parentId }) => parentId)).toEqual([undefined, a.id, b.id, c.id]);
-    expect(a).toMatchObject({ sessionId: "s", agent: "tester", branch: "main", kind: "manual", status: "running" });
+    expect(a).toMatchObject({ sessionId: "s", agent: "tester", branch: "main", kind: "manual", status: "open" });
     expect(new Set([a.id, b.id, c.id, d.id]).size).toBe(4);
   });
 

@@ -183,7 +183,7 @@ describe.each(STORES)("clearing a session on $name", (kind) => {
     expect(await session.load({ label: "l" })).toBeUndefined();
     expect(await session.history({ allBranches: true }).all()).toEqual([]);
     expect((await session.branches().all()).map(({ name, head }) => [name, head])).toEqual([["main", undefined]]);
-    expect(await sp.sessions.load("s")).toMatchObject({ agent: "tester", status: "running", head: undefined });
+    expect(await sp.sessions.load("s")).toMatchObject({ agent: "tester", status: "open", head: undefined });
     await expect(side.save(1)).rejects.toMatchObject({ code: "BRANCH_NOT_FOUND" });
     await expect(session.append("/list", [1])).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     await expect(session.rewind(id)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });

@@ -28,7 +28,7 @@ describe.each(STORES)("000 on $name", (kind) => {
       partialResults: ["half", "of it"],
     };
     const session = sp.session<typeof state>("sess1", { agent: "ares" });
-    const first = await session.save(state);
+    const first = await session.save(state, { status: "running" });
     const second = await session.save({ ...state, partialResults: ["half", "of it", "all"] });
     expect([first.step, second.step]).toEqual([0, 1]);
     expect(first).toMatchObject({ agent: "ares", sessionId: "sess1", createdAt: 1_700_000_000_000, status: "running" });

@@ -62,6 +62,13 @@ export const show = defineVerb<Options>({
     for (const skipped of "skipped" in checkpoint ? checkpoint.skipped : []) {
       output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${skipped.reason}`);
     }
+    const calls = "pendingToolCalls" in checkpoint && isIdle(status) ? checkpoint.pendingToolCalls : [];
+    if (calls.length > 0) {
+      const names = calls.map(({ id, name: tool }) => `${tool} (${id})`).join(", ");
+      output.warn(
+        `tool calls without a result: ${names}. Models reject such a history: answer or drop them with session.resolveToolCalls()`,
+      );
+    }
     const state = toJson(checkpoint.state);
     const isSame = checkpoint.id === info.id;
     if (output.format !== "text") {
@@ -103,6 +110,11 @@ async function load(
         : await sp.checkpoints.load(info.id);
   if (!checkpoint) throw notFoundError(`Checkpoint ${checkpointName(info)} has just been removed.`);
   return checkpoint;
+}
+
+/** Whether this is the status of a newest checkpoint that no run continues. */
+function isIdle(status: string | undefined): boolean {
+  return status !== undefined && /^(open|completed|failed)\b/.test(status);
 }
 
 /** The current status of a session, and the error that ended it, if this is its newest checkpoint; nothing for an older one. */

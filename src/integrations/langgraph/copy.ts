@@ -56,6 +56,7 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
           storedId(address, entry.id),
           name,
           asIntegration(() => value),
+          { status: info.status, ...(info.reason !== undefined && { reason: info.reason }) },
         );
     }
     copied++;

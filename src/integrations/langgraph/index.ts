@@ -5,4 +5,5 @@
 export type { MigrateOptions, MigrateProgress, MigrateReport } from "./migrate.js";
 export type { SavepointSaverOptions } from "./options.js";
 export { SavepointSaver } from "./saver.js";
+export { resolveToolCalls } from "./tool-calls.js";
 export type { FoundThread, ListThreadsOptions, ThreadInfo } from "./threads.js";

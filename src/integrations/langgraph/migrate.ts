@@ -5,9 +5,11 @@ import type { BaseCheckpointSaver, CheckpointListOptions, CheckpointTuple } from
 import { SavepointError } from "../../index.js";
 import { configOf, type ThreadAddress } from "./address.js";
 import { putCheckpoint } from "./put.js";
+import { statusOfWrites } from "./status.js";
+import type { StoredWrite } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { Encoder } from "./values.js";
-import { putWrites, encodeWrites } from "./writes.js";
+import { encodeWrites, putWrites } from "./writes.js";
 
 /** Options of `migrateFrom`. */
 export interface MigrateOptions {
@@ -98,6 +100,9 @@ async function copyTuple(thread: Thread, { address, id }: Listed, tuple: Checkpo
     writes.set(task, [...(writes.get(task) ?? []), [channel, value]]);
   }
   const stored = [...writes].map(([task, ofTask]) => ({ task, writes: encodeWrites(ofTask, encode) }));
+  // The last writes decide the status. Of an answer and a question, the question is the later one.
+  const isQuestion = (ofTask: readonly StoredWrite[]): boolean => Boolean(statusOfWrites(ofTask)?.status);
+  stored.sort((a, b) => Number(isQuestion(a.writes)) - Number(isQuestion(b.writes)));
   const checkpoint = {
     address,
     id,

@@ -19,6 +19,7 @@ import {
   type ThreadCheckpoint,
   type ThreadState,
 } from "./stored.js";
+import { statusOfCheckpoint } from "./status.js";
 import type { NamespaceHead, Thread } from "./thread.js";
 import type { ThreadCache } from "./thread-cache.js";
 
@@ -192,6 +193,7 @@ function buildSave(checkpoint: EncodedCheckpoint): {
     options: asIntegration({
       id: storedId(address, id),
       kind: "automatic" as const,
+      status: statusOfCheckpoint(checkpoint.state),
       pinned,
       ...(source !== undefined && { trigger: source }),
       metadata: { "savepoint:ns": address.namespace, channels, ...fields, metadata },
@@ -233,6 +235,7 @@ async function replace(thread: Thread, checkpoint: EncodedCheckpoint, existing: 
       { seq },
       REPLACEMENT_NAME,
       asIntegration(() => replacement),
+      { status: statusOfCheckpoint(state) },
     );
   }
   return undefined;

@@ -42,6 +42,9 @@ export interface Replacement {
   readonly metadata: unknown;
 }
 
+/** One pending write of a task: its index, its channel, and its value in its stored form. */
+export type StoredWrite = readonly [index: number, channel: string, value: unknown];
+
 /** The annotations of a session checkpoint, by name. */
 export type CheckpointAnnotations = ReadonlyMap<string, unknown>;
 

@@ -7,6 +7,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type ThreadAddress, storedId } from "./address.js";
+import type { ThreadStatus } from "./status.js";
 import {
   asIntegration,
   type ThreadCheckpoint,
@@ -107,9 +108,15 @@ export class Thread {
   }
 
   /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */
-  annotate(address: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
+  annotate(
+    address: ThreadAddress,
+    id: string,
+    name: string,
+    change: (before: unknown) => unknown,
+    status: ThreadStatus | undefined,
+  ): Promise<void> {
     const result = this.#lastAnnotation.then(() =>
-      this.open(address).annotate(storedId(address, id), name, asIntegration(change)),
+      this.open(address).annotate(storedId(address, id), name, asIntegration(change), status),
     );
     this.#lastAnnotation = result.catch(() => {});
     return result;

@@ -5,12 +5,10 @@
 import { type CheckpointPendingWrite, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, SavepointError } from "../../index.js";
 import type { ThreadAddress } from "./address.js";
-import type { CheckpointAnnotations } from "./stored.js";
+import { statusOfWrites } from "./status.js";
+import type { CheckpointAnnotations, StoredWrite } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { decodeValue } from "./values.js";
-
-/** One write of a task: its index, its channel, and its value in its stored form. */
-export type StoredWrite = readonly [index: number, channel: string, value: unknown];
 
 const NAME_PREFIX = "savepoint:writes/";
 
@@ -35,7 +33,8 @@ export async function putWrites(
   writes: readonly StoredWrite[],
 ): Promise<void> {
   const merge = (before: unknown): StoredWrite[] => mergeWrites(before as StoredWrite[] | undefined, writes);
-  const annotate = (): Promise<void> => thread.annotate(address, checkpoint, NAME_PREFIX + task, merge);
+  const annotate = (): Promise<void> =>
+    thread.annotate(address, checkpoint, NAME_PREFIX + task, merge, statusOfWrites(writes));
   try {
     await annotate();
   } catch (error) {

@@ -20,7 +20,7 @@ export const CHECKPOINT_FIELDS = {
 };
 
 const STATUS_FIELDS = {
-  status: z.enum(["queued", "running", "waiting", "completed", "failed", "halted"]).optional(),
+  status: z.enum(["open", "queued", "running", "waiting", "completed", "failed", "halted"]).optional(),
   reason: z.string().optional(),
   tasksCompleted: z.int().min(0).optional(),
 };

@@ -67,7 +67,7 @@ export type RunResult<State = unknown, Output = unknown> =
 
 /** The fields of a result besides the state. */
 export interface ResultFields {
-  readonly status: Exclude<CheckpointStatus, "queued" | "running">;
+  readonly status: Exclude<CheckpointStatus, "open" | "queued" | "running">;
   readonly reason?: string | undefined;
   readonly error?: RunError | undefined;
   /** @default true */

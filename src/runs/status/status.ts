@@ -5,8 +5,10 @@ import type { RecordResult } from "../../store/index.js";
 import {
   type CheckpointStatus,
   decodeQueueEntry,
+  decodeStatusNote,
   decodeOwner,
   decodeRun,
+  noteKey,
   queueEntryKey,
   ownerKey,
   type OwnerRecord,
@@ -14,6 +16,7 @@ import {
   type RunError,
   type RunRecord,
   type Status,
+  type StatusNote,
 } from "../../records/index.js";
 import type { Context } from "../../context.js";
 import { hasEndedHere } from "./local-owners.js";
@@ -49,7 +52,9 @@ export async function readBranchStatuses(
   const keys = [runKey, queueEntryKey].flatMap((toKey) =>
     branches.map(({ sessionId, branch }) => toKey(sessionId, branch)),
   );
-  const found = await store.get(keys);
+  const noteKeys = branches.map(({ heads }) => statusNoteKey(heads));
+  const found = await store.get([...keys, ...noteKeys.filter((key) => key !== undefined)]);
+  const notes = new Map(found.slice(keys.length).flatMap((record) => (record ? [[record.key, record] as const] : [])));
   const damaged = new Set<number>();
   const runs = branches.map(({ heads }, index) => {
     const record = found[index];
@@ -67,8 +72,16 @@ export async function readBranchStatuses(
     const run = runs[index];
     const isOwnerAlive =
       run !== undefined && isAlive(owners.get(run.owner), now) && !hasEndedHere(run.owner, sessionId, branch);
-    return decideBranchStatus(heads, run, isOwnerAlive, isQueued(found[branches.length + index]));
+    const note = notes.get(noteKeys[index] ?? "");
+    const noted = note && "value" in note ? decodeStatusNote(note.value) : undefined;
+    return decideBranchStatus(heads, run, isOwnerAlive, isQueued(found[branches.length + index]), noted);
   });
+}
+
+/** The key of the status that was set for the head after it was saved; `undefined` if a run saved the head. */
+function statusNoteKey({ session, branch }: Heads): string | undefined {
+  const head = branch?.record.head;
+  return session && head && !head.run ? noteKey(session.record.number, head.seq, "status") : undefined;
 }
 
 /** Returns whether a queue entry schedules the work. A damaged one counts: `recover` reports it. */
@@ -83,12 +96,14 @@ function isQueued(record: RecordResult | undefined): boolean {
  * without a queue entry is `halted`: a rewind, a fork or an import has moved the branch there, and it has not been run since.
  *
  * @param isQueued whether a queue entry schedules it
+ * @param noted the status that was set for the head after it was saved
  */
 function decideBranchStatus(
   heads: Heads,
   run: RunRecord | undefined,
   isOwnerAlive: boolean,
   isQueued: boolean,
+  noted: StatusNote | undefined,
 ): BranchStatus {
   const { head, held } = heads.branch?.record ?? {};
   if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
@@ -98,7 +113,8 @@ function decideBranchStatus(
   }
   if (isCurrent && status !== "running") return { status, reason: run?.reason, run, error: run?.error };
   // A checkpoint that the caller saved has the status that the caller passed.
-  if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
+  if (!head?.run && noted) return { ...noted, run };
+  if (!head?.run) return { status: head?.status ?? "open", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
   if (isQueued) return { status: "interrupted", reason: undefined, run };
   const reason = `the branch was moved to checkpoint #${head.seq} or was imported, and has not been run since`;
@@ -124,10 +140,11 @@ export function decideWorkStatus({ branch }: Heads, run: RunRecord | undefined):
   if (run && run.head === head?.seq) {
     return { status: run.status, isCurrent: true, isCodeError: run.code !== undefined };
   }
-  const status = head?.status ?? "running";
-  // The next run of this branch determines again what it waits for.
+  const status = head?.status ?? "open";
+  // A run can continue from a checkpoint that was saved by hand. The next run of this branch determines again what it waits for.
+  const canContinue = status === "open" || status === "waiting" || status === "queued";
   return {
-    status: status === "waiting" || status === "queued" ? "running" : status,
+    status: canContinue ? "running" : status,
     isCurrent: false,
     isCodeError: head?.run !== undefined && head.trigger === STEP_ERROR,
   };
