@@ -27,7 +27,17 @@ export {
   type Verdict,
 } from "./agent/index.js";
 export { LiveRuns, type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
-export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
+export {
+  type CheckpointActivity,
+  type EffectSummary,
+  forkWithResults,
+  type JournalEntry,
+  type JournalHole,
+  type JournalOptions,
+  readActivities,
+  readEffectsAfter,
+  readJournal,
+} from "./journal/index.js";
 export type { StoreAddress } from "./leases/index.js";
 export {
   checkAgent,

@@ -1,6 +1,12 @@
 /** Building the rows of new checkpoints. */
 import { type EncodedState, formatRefs, type Frame, parseRefs, type Ref } from "../state/index.js";
-import type { BranchRecord, CheckpointPlace, CheckpointRow, RunPosition } from "../records/index.js";
+import {
+  type BranchRecord,
+  type CheckpointPlace,
+  type CheckpointRow,
+  itemsOfRun,
+  type RunPosition,
+} from "../records/index.js";
 import type { SaveFields } from "./save-options.js";
 
 /** The approximate bytes of a row without its skeleton: its id twice, its fields, keys and checksums. */
@@ -63,7 +69,7 @@ function parentOf(
 
 /** Appends the refs of the run's journal and output, which keeps them as long as the checkpoint. The skeleton does not use them. */
 function addRefs(refs: string, run: RunPosition | undefined, tape: number): string {
-  const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
+  const pieces = [run && itemsOfRun(run), run?.output].filter((piece) => piece !== undefined);
   if (pieces.length === 0) return refs;
   const more: Ref[] = [{ pieces }];
   return refs === "" ? formatRefs(more, tape) : `${refs};${formatRefs(more, tape)}`;
