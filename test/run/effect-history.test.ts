@@ -168,6 +168,15 @@ describe("tool calls after a checkpoint", () => {
     expect(brief(await all(sp))).toEqual(FIVE_STEPS);
   });
 
+  it("in many steps without checkpoints are listed page by page, in both orders", async () => {
+    const sp = await lab.open();
+    await sp.run(worker("never", 200), { session: "s", input: undefined });
+    const entries = await all(sp);
+    expect(entries).toHaveLength(300);
+    expect((await all(sp, "newest")).reverse()).toEqual(entries);
+    expect(await sp.session("s").effectsAfter({ step: 0 })).toHaveLength(100);
+  });
+
   it("inside a step are listed once after a rewind into the step", async () => {
     const sp = await lab.open();
     const agent = defineAgent({
