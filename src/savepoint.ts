@@ -37,6 +37,8 @@ import {
   checkAgent,
   type EnqueueOptions,
   type JournalEntry,
+  type JournalHole,
+  type JournalOptions,
   listQueue,
   listWorkers,
   type OpenRun,
@@ -313,12 +315,28 @@ export class Savepoint implements AsyncDisposable {
 
   /**
    * The effects recorded in the current step of a session, in the order they started, with their results; effects with an
-   * unknown outcome included. Empty between steps, when the state has everything.
+   * unknown outcome included. Empty between steps, when the state has everything. With `all`, the effects of all steps along the
+   * history of the branch, oldest first; damaged parts are listed as holes.
+   *
+   * @example
+   * for await (const effect of sp.journal("order-88", { all: true })) console.log(effect.kind, effect.duration);
    */
-  journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
+  journal(
+    session: string,
+    options: JournalOptions & { readonly all: true; readonly branch?: string },
+  ): Listing<JournalEntry | JournalHole>;
+  journal(
+    session: string,
+    options?: JournalOptions & { readonly all?: false; readonly branch?: string },
+  ): Listing<JournalEntry>;
+  journal(
+    session: string,
+    options: JournalOptions & { readonly branch?: string } = {},
+  ): Listing<JournalEntry | JournalHole> {
     validateOptions(options, "sp.journal");
+    const { branch, ...journalOptions } = options;
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
-    return createListing(() => readJournal(reader, parseBranchName(options.branch)));
+    return createListing(() => readJournal(reader, parseBranchName(branch), journalOptions));
   }
 
   /**

@@ -12,7 +12,7 @@ export { type OpenedStore, type OpenOptions, openServices } from "./open.js";
 export type { ScopeOptions } from "./scope/scope.js";
 export { RetentionPolicies, type RetentionPolicy } from "./retention-policies.js";
 export type { Services } from "./services.js";
-export { type AnnotateOptions, type CompleteOptions, openSession, Session } from "./session.js";
+export { type AnnotateOptions, type CompleteOptions, openSession, type RewindInfo, Session } from "./session.js";
 export { type SessionInfo, type SessionListOptions, Sessions } from "./sessions.js";
 export { readStats, type Stats } from "./stats.js";
 export { Workers } from "./workers.js";

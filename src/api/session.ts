@@ -13,7 +13,17 @@ import {
   type SkippedCheckpoint,
 } from "../records/index.js";
 import { prune, type PruneOptions, type PruneResult } from "../retention/index.js";
-import { forkWithResults } from "../runs/index.js";
+import {
+  type CheckpointActivity,
+  type EffectSummary,
+  forkWithResults,
+  type JournalEntry,
+  type JournalHole,
+  type JournalOptions,
+  readActivities,
+  readEffectsAfter,
+  readJournal,
+} from "../runs/index.js";
 import {
   annotateCheckpoint,
   type Annotations,
@@ -22,6 +32,7 @@ import {
   clearSession,
   forkAt,
   type ForkOptions,
+  type Heads,
   type HistoryOptions,
   isGraphThread,
   loadLatestIntact,
@@ -77,6 +88,12 @@ export type CompleteOptions = Pick<
   SaveOptions,
   "reason" | "label" | "description" | "usage" | "metadata" | "pinned" | "tasksCompleted"
 >;
+
+/** The new head of a branch that was rewound. */
+export interface RewindInfo extends CheckpointInfo {
+  /** The tool calls between the checkpoint and the previous head. A run that continues may make them again, under new keys. */
+  readonly effectsAfter: readonly EffectSummary[];
+}
 
 /**
  * A handle on one branch of a session. Creating it reads and writes nothing; the session exists from its first save on.
@@ -310,6 +327,35 @@ export class Session<State = unknown> {
     return createListing(() => walkHistory(this.#reader, options, () => this.#access.readHeads()));
   }
 
+  /**
+   * The same checkpoints as {@link history}, each with what happened since its parent: the tools that were called, the beginning
+   * of the model's reply, usage and duration. Reads at most 256 items of the journal for each checkpoint.
+   */
+  activity(options: HistoryOptions = {}): Listing<CheckpointActivity> {
+    const readHeads = (): Promise<Heads> => this.#access.readHeads();
+    return createListing(() => readActivities(this.#reader, readHeads, walkHistory(this.#reader, options, readHeads)));
+  }
+
+  /**
+   * The effects recorded in the current step of the branch. With `all`, the effects of all steps along the history of the branch,
+   * oldest first, read page by page; damaged parts are listed as holes. The journal of a pruned checkpoint is removed with it.
+   */
+  journal(options: JournalOptions & { readonly all: true }): Listing<JournalEntry | JournalHole>;
+  journal(options?: JournalOptions & { readonly all?: false }): Listing<JournalEntry>;
+  journal(options: JournalOptions = {}): Listing<JournalEntry | JournalHole> {
+    return createListing(() => readJournal(this.#reader, this.branch, options, () => this.#access.readHeads()));
+  }
+
+  /**
+   * The tool calls after a checkpoint that were executed, or whose outcome is unknown, oldest first: on this branch, up to its
+   * head and in the unfinished step. A run that continues from the checkpoint, after a rewind or on a fork, may make them again,
+   * under new idempotency keys. Calls in the journals of pruned checkpoints are not known any more.
+   */
+  async effectsAfter(ref: CheckpointRef): Promise<EffectSummary[]> {
+    const { number, row } = await this.#access.require(ref);
+    return readEffectsAfter(this.#reader, this.branch, await this.#access.readHeads(), number, row);
+  }
+
   /** The branches of the session with their heads, in the order of their names. */
   branches(): Listing<BranchInfo> {
     const [reader, access] = [this.#reader, this.#access];
@@ -356,12 +402,19 @@ export class Session<State = unknown> {
    * Makes the state of an earlier checkpoint the head of this branch again, in one commit. The replaced head is kept as a
    * checkpoint of kind `preOperation`, so rewinding to that checkpoint undoes the rewind.
    *
+   * The result lists the tool calls after that checkpoint (see {@link effectsAfter}): a run that continues may make them again.
+   *
    * Use this if you have a handle on the session. `sp.checkpoints.restore(id)` does the same given only the id of a checkpoint, on the
    * branch that the checkpoint was saved on; it also restores whole agents and can preview the changes.
    */
-  async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {
+  async rewind(ref: CheckpointRef): Promise<RewindInfo> {
     const { number, row } = await this.#access.requireRow(ref);
-    return this.#access.commit((cursor) => rewindBranch(this.#reader, cursor, number, row, this.#access.author));
+    const heads = await this.#access.readHeads();
+    const effectsAfter = await readEffectsAfter(this.#reader, this.branch, heads, number, row);
+    const info = await this.#access.commit((cursor) =>
+      rewindBranch(this.#reader, cursor, number, row, this.#access.author),
+    );
+    return { ...info, effectsAfter };
   }
 
   /** The changes that lead from one checkpoint to another. Reads only the parts that differ. See `applyChanges`. */

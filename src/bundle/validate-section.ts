@@ -13,6 +13,8 @@ import {
   decodeRow,
   decodeSession,
   isId,
+  itemsOfJournal,
+  itemsOfRun,
   piecesOf,
   validateRecord,
 } from "../records/index.js";
@@ -155,7 +157,8 @@ class SessionCheck extends ReferenceCheck {
     if ("row" in line) {
       const { tape, skeleton, run } = decodeRow(line.row, line.value, line.refs ?? "");
       this.refs(skeleton.refs, tape);
-      if (run?.journal) this.use(run.journal);
+      const entries = run && itemsOfRun(run);
+      if (entries) this.use(entries);
       if (run?.output) this.use(run.output);
     } else if ("branch" in line) {
       const { name, head } = decodeBranch(line.value);
@@ -178,8 +181,7 @@ class SessionCheck extends ReferenceCheck {
     const checked = validateRecord({ key: `r\tsession\t${key}`, value, refs: "" });
     if ("unreadable" in checked) throw damagedBundle(`a run is invalid: ${checked.unreadable}`);
     if (part !== "j") return;
-    const { tape, first, count } = decodeJournal(value);
-    this.use({ tape, start: first, count });
+    this.use(itemsOfJournal(decodeJournal(value)));
   }
 }
 

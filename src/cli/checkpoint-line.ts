@@ -1,30 +1,64 @@
 /** A checkpoint on one line, as `savepoint log` and `savepoint watch` print it, and the colours of a status. */
-import type { AnyCheckpointInfo } from "../index.js";
-import { formatAge, shortId } from "./format.js";
+import type { AnyCheckpointInfo, CheckpointActivity } from "../index.js";
+import { formatAge, formatDuration, formatUsage, shortId } from "./format.js";
 import { type Colors, joinParts, type Styled, type Text } from "./text.js";
 
 /** @param heads the branches whose head this checkpoint is */
 export function formatCheckpointLine(
-  info: AnyCheckpointInfo,
+  info: AnyCheckpointInfo & { readonly activity?: CheckpointActivity["activity"] },
   colors: Colors,
   now: number,
   heads: readonly string[] = [],
 ): Styled {
   const { label, trigger, reason, kind } = info;
+  const activity = describeActivity(info.activity, colors);
+  // What happened says more than that a run saved it.
+  const isObvious = activity.length > 0 && kind === "automatic";
+  const isRunning = activity.length > 0 && info.status === "running";
   const parts = [
     colors.yellow(shortId(info.id)),
     `#${info.seq}`,
     colors.dim(`step ${info.step}`),
-    colorStatus(info.status, colors),
+    isRunning ? "" : colorStatus(info.status, colors),
     colors.dim(formatAge(info.createdAt, now)),
     heads.length > 0 ? colors.cyan(`(${heads.join(", ")})`) : "",
     label === undefined ? "" : colors.green(`"${label}"`),
-    kind === "manual" ? "" : colors.dim(describeKind(kind)),
-    trigger === undefined ? "" : colors.dim(trigger),
+    kind === "manual" || isObvious ? "" : colors.dim(describeKind(kind)),
+    trigger === undefined || isObvious ? "" : colors.dim(trigger),
+    colors.cyan(nodesOf(info.metadata)),
+    ...activity,
     reason === undefined ? "" : reason,
     info.pinned ? colors.magenta("pinned") : "",
   ];
   return joinParts(parts);
+}
+
+/** The tools that were called since the parent, the reply of the model, usage and duration. */
+function describeActivity(activity: CheckpointActivity["activity"], colors: Colors): Text[] {
+  if (!activity) return [];
+  const { tools, reply, usage, duration, effects, isPartial } = activity;
+  const counts = new Map<string, number>();
+  for (const { name, outcome } of tools) {
+    const shown = outcome === "recorded" ? name : `${name} (${outcome})`;
+    counts.set(shown, (counts.get(shown) ?? 0) + 1);
+  }
+  const names = [...counts].map(([name, count]) => (count > 1 ? `${name} x${count}` : name)).join(", ");
+  const text = reply?.replace(/\s+/g, " ");
+  const words = text === undefined ? "" : `"${text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text}"`;
+  const facts = [formatUsage(usage), duration === undefined ? "" : formatDuration(duration)].filter(Boolean).join(", ");
+  const others =
+    names === "" && words === "" && effects > 0 ? `${effects} ${effects === 1 ? "effect" : "effects"}` : "";
+  return [names, others, colors.dim(facts), words, isPartial ? colors.dim("and more") : ""].filter(
+    (part) => part !== "",
+  );
+}
+
+const MAX_WORDS = 48;
+
+/** The nodes that LangGraph executed before a checkpoint, if its metadata names them. */
+function nodesOf(metadata: Readonly<Record<string, unknown>>): string {
+  const { writes } = (metadata["metadata"] ?? {}) as { writes?: unknown };
+  return typeof writes === "object" && writes !== null ? Object.keys(writes).join(", ") : "";
 }
 
 /** A checkpoint kind in words. A `manual` checkpoint needs none. */

@@ -50,3 +50,25 @@ export function shortId(id: string): string {
 export function quote(name: string): string {
   return `"${name}"`;
 }
+
+/** A duration: "85 ms", "3.2 s", "4m 05s". */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${String(seconds % 60).padStart(2, "0")}s`;
+  return `${Math.floor(seconds / 3600)}h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")}m`;
+}
+
+/** Tokens and cost: "1,204 tokens, cost 0.0312"; empty for none. */
+export function formatUsage(usage: { readonly tokens?: number; readonly cost?: number } | undefined): string {
+  const { tokens = 0, cost = 0 } = usage ?? {};
+  const parts = [tokens > 0 ? formatCount(tokens, "token") : "", cost > 0 ? `cost ${Number(cost.toPrecision(4))}` : ""];
+  return parts.filter(Boolean).join(", ");
+}
+
+/** A time in UTC in two parts: "2026-01-31" and "09:30:00". */
+export function formatDateAndClock(time: number): { readonly date: string; readonly clock: string } {
+  const [date = "", clock = ""] = formatTime(time).replace("Z", "").split(" ");
+  return { date, clock };
+}

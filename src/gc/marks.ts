@@ -6,6 +6,7 @@ import { TapeBounds } from "../store/index.js";
 import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
+  itemsOfJournal,
   journalKey,
   type JournalRecord,
   type CheckpointRow,
@@ -194,9 +195,10 @@ export async function readJournals(reader: SessionReader): Promise<JournalRecord
   });
 }
 
-/** Refs to the entries of a journal. */
-export function journalRefs({ tape, first, count }: JournalRecord): FrameRefs {
-  return { refs: formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape };
+/** Refs to the entries of a journal, including those of earlier steps that no checkpoint lists yet. */
+export function journalRefs(journal: JournalRecord): FrameRefs {
+  const { tape } = journal;
+  return { refs: formatRefs([{ pieces: [itemsOfJournal(journal)] }], tape), tape };
 }
 
 /** The refs of a checkpoint's state. */

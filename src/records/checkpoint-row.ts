@@ -51,6 +51,12 @@ export interface RunPosition {
   readonly boundary: number;
   /** The journal of the step up to here; the row's refs include its items. */
   readonly journal: Piece | undefined;
+  /**
+   * The entries that the checkpoint adds to the list of effects of its branch; the row's refs include these too. They end where
+   * `journal` ends. They start earlier if steps before this one have no checkpoint in the history, and later if the first
+   * entries of `journal` are copies. They may start with entries that the parent lists too: see `entriesSince`.
+   */
+  readonly history: Piece | undefined;
   /** `true` inside a step; `false` where one step ends and the next one starts. */
   readonly midStep: boolean;
   /** The number of inputs that the session had received. */
@@ -110,7 +116,10 @@ interface StoredRow {
   j?: StoredRunPosition;
 }
 
-/** Distance to the boundary, turn, mid-step; tape, first item and count of the journal; the item of the output. */
+/**
+ * Distance to the boundary, turn, mid-step; tape, first item and count of the journal; the item of the output; the first item of
+ * the history, if that is not the first of the journal.
+ */
 type StoredRunPosition = [
   distance: number,
   turn: number,
@@ -118,7 +127,8 @@ type StoredRunPosition = [
   tape?: number,
   first?: number,
   count?: number,
-  output?: number,
+  output?: number | null,
+  historyStart?: number,
 ];
 
 const isStoredRow = objectOf({
@@ -149,6 +159,7 @@ const isStoredRow = objectOf({
       optional(isCounter),
       optional(isCounter),
       optional(isCounter),
+      optional(either(isCounter, oneOf(null))),
       optional(isCounter),
     ),
   ),
@@ -233,23 +244,56 @@ export function decodeRow(seq: number, value: string, refs: string): CheckpointR
 }
 
 function encodeRunPosition(seq: number, run: RunPosition): StoredRunPosition {
-  const { boundary, journal, midStep, turn, output } = run;
+  const { boundary, journal, history, midStep, turn, output } = run;
   const stored: StoredRunPosition = [seq - boundary, turn, midStep ? 1 : 0];
-  const tape = journal?.tape ?? output?.tape;
-  if (tape !== undefined) stored.push(tape, journal?.start ?? 0, journal?.count ?? 0);
-  if (output) stored.push(output.start);
+  const tape = journal?.tape ?? history?.tape ?? output?.tape;
+  // An empty journal starts where the history ends.
+  const first = journal?.start ?? (history ? history.start + history.count : 0);
+  if (tape !== undefined) stored.push(tape, first, journal?.count ?? 0);
+  const hasHistoryStart = journal !== undefined || history !== undefined ? history?.start !== journal?.start : false;
+  if (output || hasHistoryStart) stored.push(output?.start ?? null);
+  if (hasHistoryStart) stored.push(history?.start ?? first + (journal?.count ?? 0));
   return stored;
 }
 
 function decodeRunPosition(seq: number, stored: StoredRunPosition): RunPosition {
-  const [distance, turn, midStep, tape = 0, start = 0, count = 0, output] = stored;
+  const [distance, turn, midStep, tape = 0, start = 0, count = 0, output, historyStart = start] = stored;
+  const listed = start + count - historyStart;
+  if (listed < 0) throw invalidRecord("checkpoint");
   return {
     boundary: seq - distance,
     journal: count > 0 ? { tape, start, count } : undefined,
+    history: listed > 0 ? { tape, start: historyStart, count: listed } : undefined,
     midStep: midStep === 1,
     turn,
-    output: output === undefined ? undefined : { tape, start: output, count: 1 },
+    output: typeof output === "number" ? { tape, start: output, count: 1 } : undefined,
   };
+}
+
+/** All items of the journal that a checkpoint keeps: those that its step resumes with, and those that it lists. */
+export function itemsOfRun({ journal, history }: RunPosition): Piece | undefined {
+  if (!journal || !history) return journal ?? history;
+  const start = Math.min(journal.start, history.start);
+  return { ...journal, start, count: journal.start + journal.count - start };
+}
+
+/**
+ * The entries that a checkpoint adds to those that its parent lists; `undefined` if there are none. Both list entries of the same
+ * tape if the parent is inside the same step, has the same state (after a rewind), or was hidden when the step began.
+ */
+export function entriesSince(
+  { run }: CheckpointRow,
+  parent: Pick<CheckpointRow, "run"> | undefined,
+): Piece | undefined {
+  return piecesSince(run?.history, parent?.run?.history);
+}
+
+/** The part of `history` behind the end of `before`, if both are on the same tape. */
+export function piecesSince(history: Piece | undefined, before: Piece | undefined): Piece | undefined {
+  if (!history || before?.tape !== history.tape) return history;
+  const end = history.start + history.count;
+  const start = Math.max(history.start, before.start + before.count);
+  return start < end ? { ...history, start, count: end - start } : undefined;
 }
 
 /** In most sessions the parent of a checkpoint is the one saved before it. */

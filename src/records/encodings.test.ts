@@ -13,6 +13,18 @@ const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.opt
 const count = fc.nat({ max: 2 ** 31 });
 
 /** A row on `main` (tape 0), on a named branch or on an unnamed one. */
+/** A history of some items that ends where the journal ends. */
+function historyOf(run: {
+  readonly tape: number;
+  readonly journal: { readonly start: number; readonly count: number } | undefined;
+  readonly history: number | undefined;
+}): { tape: number; start: number; count: number } | undefined {
+  if (run.history === undefined) return undefined;
+  const end = run.journal ? run.journal.start + run.journal.count : run.history;
+  const count = Math.min(run.history, end);
+  return { tape: run.tape, start: end - count, count };
+}
+
 const row: fc.Arbitrary<CheckpointRow> = record({
   seq: fc.oneof(fc.nat({ max: 5 }), count),
   id: fc.oneof(fc.uuid({ version: 7 }), fc.string({ minLength: 1 })),
@@ -45,6 +57,7 @@ const row: fc.Arbitrary<CheckpointRow> = record({
       back: count,
       tape: count,
       journal: maybe(record({ start: count, count: fc.integer({ min: 1, max: 99 }) })),
+      history: maybe(fc.integer({ min: 1, max: 99 })),
       midStep: fc.boolean(),
       turn: count,
       output: maybe(count),
@@ -56,6 +69,7 @@ const row: fc.Arbitrary<CheckpointRow> = record({
   const run = inRun && {
     boundary: Math.max(0, rest.seq - inRun.back),
     journal: inRun.journal && { tape: inRun.tape, ...inRun.journal },
+    history: historyOf(inRun),
     midStep: inRun.midStep,
     turn: inRun.turn,
     output: inRun.output === undefined ? undefined : { tape: inRun.tape, start: inRun.output, count: 1 },

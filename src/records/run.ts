@@ -5,14 +5,15 @@
  * Every write of a run checks and replaces the journal record, so it is small. That check rejects a process whose lease was
  * taken over. The record also holds the session's number, so a session that was deleted and created again never matches.
  */
-import { type ClassRegistry, parseValue, stringifyValue } from "../state/index.js";
+import { type ClassRegistry, parseValue, type Piece, stringifyValue } from "../state/index.js";
 import { type KeyRange, prefixRange } from "../store/index.js";
 import type { ToolCall } from "../messages/index.js";
 import type { CheckpointStatus } from "./checkpoint.js";
-import { isCounter, isNumber, isString, listOf, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
+import { either, isCounter, isNumber, isString, listOf, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
+import { type CheckpointRow, piecesSince } from "./checkpoint-row.js";
 import { isId } from "./ids.js";
 import { encodeNumber } from "./keys.js";
-import { parseRecord } from "./parse-record.js";
+import { invalidRecord, parseRecord } from "./parse-record.js";
 import type { BranchName } from "./queue-entry.js";
 
 /** A question that a run waits to have answered. */
@@ -92,12 +93,50 @@ export interface JournalRecord {
   readonly loop: string;
   /** The reason of a requested cancellation. */
   readonly cancelReason: string | undefined;
+  /**
+   * The item from which on the next checkpoint in the history lists effects, if that is not `first`: earlier, if steps before
+   * this one have no checkpoint in the history; later, if the first entries are copies that another checkpoint lists.
+   */
+  readonly listedFrom: number | undefined;
+}
+
+/** All items that a journal keeps: the entries of its step, and earlier ones that no checkpoint lists yet. */
+export function itemsOfJournal({ tape, first, count, listedFrom = first }: JournalRecord): Piece {
+  const start = Math.min(first, listedFrom);
+  return { tape, start, count: first + count - start };
+}
+
+/**
+ * The entries that a journal adds to those that the head of its branch lists; `undefined` if there are none, or if another writer
+ * has moved the branch.
+ */
+export function unlistedEntries(
+  journal: JournalRecord | undefined,
+  head: CheckpointRow | undefined,
+): Piece | undefined {
+  if (!journal || journal.head !== head?.seq) return undefined;
+  const { tape, first, count, listedFrom = first } = journal;
+  const end = first + count;
+  return piecesSince(
+    listedFrom < end ? { tape, start: listedFrom, count: end - listedFrom } : undefined,
+    head.run?.history,
+  );
 }
 
 /** The journal of a branch without recorded effects whose work starts from the checkpoint with seq `from`. */
 export function emptyJournal(number: number, tape: number, from: number): JournalRecord {
   const counters = { epoch: 0, first: 0, count: 0, failures: 0, worked: 0 };
-  return { number, tape, ...counters, boundary: from, head: from, origin: from, loop: "", cancelReason: undefined };
+  return {
+    number,
+    tape,
+    ...counters,
+    boundary: from,
+    head: from,
+    origin: from,
+    loop: "",
+    cancelReason: undefined,
+    listedFrom: undefined,
+  };
 }
 
 /** The counters of a branch's queued inputs: the number of the oldest one, and the number of the next one. */
@@ -138,17 +177,53 @@ type StoredPosition = [number, number, number, number, number, number, number, n
 
 export function encodeJournal(record: JournalRecord): string {
   const { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason } = record;
+  const listedFrom = record.listedFrom === first ? undefined : record.listedFrom;
   const fields: unknown[] = [number, epoch, tape, first, count, boundary, head, origin];
-  if (failures || worked || loop || cancelReason !== undefined) fields.push(failures, Math.round(worked));
-  if (loop || cancelReason !== undefined) fields.push(loop);
-  if (cancelReason !== undefined) fields.push(cancelReason);
+  const isLong = cancelReason !== undefined || listedFrom !== undefined;
+  if (failures || worked || loop || isLong) fields.push(failures, Math.round(worked));
+  if (loop || isLong) fields.push(loop);
+  if (isLong) fields.push(cancelReason ?? null);
+  if (listedFrom !== undefined) fields.push(listedFrom);
   return JSON.stringify(fields);
 }
 
 export function decodeJournal(value: string): JournalRecord {
-  const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancelReason] =
-    parseRecord<[...StoredPosition, number?, number?, string?, string?]>(value, isStoredJournal, "journal");
-  return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason };
+  const [
+    number,
+    epoch,
+    tape,
+    first,
+    count,
+    boundary,
+    head,
+    origin,
+    failures = 0,
+    worked = 0,
+    loop = "",
+    reason,
+    listedFrom,
+  ] = parseRecord<[...StoredPosition, number?, number?, string?, (string | null)?, number?]>(
+    value,
+    isStoredJournal,
+    "journal",
+  );
+  if (listedFrom !== undefined && listedFrom > first + count) throw invalidRecord("journal");
+  const cancelReason = reason ?? undefined;
+  return {
+    number,
+    epoch,
+    tape,
+    first,
+    count,
+    boundary,
+    head,
+    origin,
+    failures,
+    worked,
+    loop,
+    cancelReason,
+    listedFrom,
+  };
 }
 
 export const encodeInbox = (record: InboxRecord): string => JSON.stringify([record.first, record.next]);
@@ -184,7 +259,7 @@ const isStoredRun = objectOf({
 const areQuestions = listOf(objectOf({ id: isString, kind: oneOf("ask", "unknown"), text: isString }));
 const isStoredJournal = tupleOf(
   ...Array.from({ length: 8 }, () => isCounter),
-  ...[isCounter, isNumber, isString, isString].map(optional),
+  ...[isCounter, isNumber, isString, either(isString, oneOf(null)), isCounter].map(optional),
 );
 const isStoredInbox = tupleOf(isCounter, isCounter);
 const isStoredInput = objectOf({ key: optional(isString), input: isString });

@@ -35,7 +35,17 @@ export {
   type WatchOptions,
   watchSession,
 } from "./api/index.js";
-export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
+export {
+  type CheckpointActivity,
+  type EffectSummary,
+  forkWithResults,
+  type JournalEntry,
+  type JournalHole,
+  type JournalOptions,
+  readActivities,
+  readEffectsAfter,
+  readJournal,
+} from "./journal/index.js";
 export { listQueue, listWorkers, type QueuedRun, type QueueState, type WorkerInfo } from "./queue/index.js";
 export type { StoreAddress } from "./leases/index.js";
 export {

@@ -48,6 +48,6 @@ export { setLabel, setPin } from "./notes.js";
 export { firstUnusedNumber, NUMBER_BLOCK, NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
 export { isIntact, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
-export type { Heads, LoadedRecord, Notes } from "./reader.js";
+export type { Heads, LoadedRecord, Notes, RowResult } from "./reader.js";
 export { type SaveFields, parseSaveOptions, parseStatusNote } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

@@ -5,6 +5,7 @@ import {
   type CheckpointPlace,
   type CheckpointRow,
   defaultStatus,
+  itemsOfRun,
   type RunPosition,
 } from "../records/index.js";
 import type { SaveFields } from "./save-options.js";
@@ -69,7 +70,7 @@ function parentOf(
 
 /** Appends the refs of the run's journal and output, which keeps them as long as the checkpoint. The skeleton does not use them. */
 function addRefs(refs: string, run: RunPosition | undefined, tape: number): string {
-  const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
+  const pieces = [run && itemsOfRun(run), run?.output].filter((piece) => piece !== undefined);
   if (pieces.length === 0) return refs;
   const more: Ref[] = [{ pieces }];
   return refs === "" ? formatRefs(more, tape) : `${refs};${formatRefs(more, tape)}`;

@@ -515,7 +515,7 @@ describe.concurrent("search, agents and conversations", () => {
 describe.concurrent("journal", () => {
   const place = useFilledPlace(fillAll);
 
-  it("journal lists the effects recorded in the current step", async () => {
+  it("journal lists the effects of a session, and marks those of the current step", async () => {
     const listed = await place().json(["journal", "asks"]);
     expect(listed).toMatchObject([
       {
@@ -530,12 +530,19 @@ describe.concurrent("journal", () => {
       { index: 1, kind: "ask", outcome: "running" },
     ]);
     expect(await place().jsonl(["journal", "asks"])).toEqual(listed);
-    expect(linesOf(withoutAges(await place().text(["journal", "asks"])))[1]).toBe(
-      '0  tool    look t1  recorded  0s ago  {"seen":true}',
-    );
+    const [, look = "", ask = "", total = ""] = linesOf(await place().text(["journal", "asks"]));
+    expect(look).toMatch(/^1\.0 \* +[\d:]{8} +\d+ ms +look\(\{"at":"it"\}\) +\{"seen":true\}$/);
+    expect(ask).toMatch(/^1\.1 \* .*waits for an answer$/);
+    expect(total).toMatch(/^Total: 2 effects, 1 tool call, /);
   });
 
-  it("journal prints nothing if no step is in progress", async () => {
+  it("journal limits the list to the newest effects or to a step, and prints complete values with --full", async () => {
+    expect(await place().json(["journal", "asks", "--limit", "1"])).toMatchObject([{ kind: "ask" }]);
+    expect(await place().json(["journal", "asks", "--step", "9"])).toEqual([]);
+    expect(await place().text(["journal", "asks", "--full"])).toContain('"seen": true');
+  });
+
+  it("journal prints nothing for a session without effects", async () => {
     expect(await place().on(["journal", "order"])).toMatchObject({ stdout: "", code: 0 });
     expect(await place().json(["journal", "order"])).toEqual([]);
   });

@@ -1,6 +1,7 @@
 // init, fork, rewind, restore, label, pin and delete on the command line.
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { defineAgent, type Savepoint } from "../../src/index.js";
 import { CTRL_C, ENTER, errorOf } from "./command.js";
 import { type Fields, saveAgent, saveTrip, seqsOf, stateOf, usePlace } from "./place.js";
 
@@ -102,6 +103,45 @@ describe("fork", () => {
     await tool().json(["fork", "dated#0", "b", "--state", "-"], 0, { stdin: JSON.stringify(shown["state"]) });
     const state = await tool().leave(async (sp) => (await sp.session("dated", { branch: "b" }).latest())?.state);
     expect(state).toEqual({ at: new Date(0), big: 1n });
+  });
+});
+
+/** A completed session "paid" with a tool call in each of its two steps. */
+const pay = (sp: Savepoint): Promise<unknown> =>
+  sp.run(
+    defineAgent({
+      name: "payer",
+      strategy: "everyStep",
+      initial: () => ({ n: 0 }),
+      async step(run) {
+        const n = ++run.state.n;
+        await run.tool({ id: `c${n}`, name: "charge", arguments: { n } }, () => "charged");
+        if (n === 2) return run.complete();
+      },
+    }),
+    { session: "paid", input: undefined },
+  );
+
+describe("tool calls that may be repeated", () => {
+  it.each([
+    ["rewind", ["rewind", "paid#1"]],
+    ["fork", ["fork", "paid#1", "other"]],
+    ["restore", ["restore", "paid#1"]],
+  ])("%s lists them, and does nothing without a terminal or --yes", async (_, args) => {
+    await tool().leave(pay);
+    const before = await log("paid");
+    const refused = await tool().on(args);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/1 tool call lies after this checkpoint.*\n {2}charge \{"n":2\} {2}step 2, #2/);
+    expect(await log("paid")).toEqual(before);
+    expect((await tool().on([...args, "--yes"])).code).toBe(0);
+  });
+
+  it("log says what happened since the parent of each checkpoint", async () => {
+    await tool().leave(pay);
+    const [line = ""] = (await tool().text(["log", "paid"])).split("\n").filter((each) => each.includes("#1 "));
+    expect(line).toMatch(/#1 {2}step 1 {2}\d+s ago {2}charge {2}\d+ ms$/);
+    expect((await log("paid"))[0]).toMatchObject({ activity: { tools: [{ name: "charge", callId: "c2" }] } });
   });
 });
 

@@ -15,6 +15,7 @@ import {
   removeCheckpoints,
   stillNeeded,
 } from "../../retention/index.js";
+import type { EffectSummary } from "../../runs/index.js";
 import { type CheckpointMatch, findCheckpoint } from "../../sessions/index.js";
 import type { Change } from "../../state/index.js";
 import { validateFields, createListing, invalidArgument, type Listing, limitEntries } from "../../util/index.js";
@@ -32,6 +33,8 @@ export interface RestoreReport extends RestorePlan {
   readonly checkpoint: AnyCheckpointInfo;
   /** The previous head, as a checkpoint of kind `preOperation`: restoring it undoes the restore. */
   readonly before: AnyCheckpointInfo;
+  /** For a session: the tool calls after the checkpoint, which a run that continues may make again. Empty for an agent. */
+  readonly effectsAfter: readonly EffectSummary[];
 }
 
 /** Options of `sp.checkpoints.list()`. */
@@ -159,7 +162,7 @@ export class Checkpoints {
     if (options.dryRun) return restorer.plan(number, row);
     const { plan, checkpoint, before } = await restorer.restore(number, row);
     await this.#enforceRetention(agent, checkpoint);
-    return { ...plan, checkpoint, before };
+    return { ...plan, checkpoint, before, effectsAfter: [] };
   }
 
   /**
@@ -197,11 +200,12 @@ export class Checkpoints {
     const none = { restored: [], recreated: [], removed: [] };
     const plan: RestorePlan = { agent: undefined, sessionId: reader.sessionId, changes, ...none };
     if (dryRun) return plan;
-    const checkpoint = await session.rewind(row.id);
+    const { effectsAfter, ...checkpoint } = await session.rewind(row.id);
     // A rewind commits the previous head right before the new one.
     const kept = await reader.row(number, checkpoint.seq - 1);
     if (!kept || "unreadable" in kept) throw notFound(`${reader.sessionId}#${checkpoint.seq - 1}`);
-    return { ...plan, checkpoint, before: await reader.loadInfo(number, kept, checkpoint.agent) };
+    const before = await reader.loadInfo(number, kept, checkpoint.agent);
+    return { ...plan, checkpoint, before, effectsAfter };
   }
 
   #session(id: string, branch: string): Session {

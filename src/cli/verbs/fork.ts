@@ -1,5 +1,6 @@
 import { fromJson } from "../../index.js";
-import { findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { confirmRepeats } from "../effects-after.js";
 import { usageError } from "../errors.js";
 import { readJson } from "../json.js";
 import { suggestCommand } from "../shell.js";
@@ -32,6 +33,8 @@ export const fork = defineVerb<Options>({
     if (label !== undefined && state === undefined) throw usageError("--label needs --state.");
     const sp = await cli.open();
     const { info } = await findSessionCheckpoint(sp, name);
+    const effectsAfter = await sp.session(info.sessionId, { branch: info.branch }).effectsAfter(info.id);
+    if (!(await confirmRepeats(cli, effectsAfter, `Fork at ${describeCheckpoint(info)}?`))) return;
     const forked = await sp.session(info.sessionId).fork(info.id, {
       ...(branch !== undefined && { branch }),
       ...(label !== undefined && { label }),
@@ -40,7 +43,7 @@ export const fork = defineVerb<Options>({
     });
     const head = await forked.head();
     await cli.output.result(
-      { session: info.sessionId, branch: forked.branch, from: info.id, head },
+      { session: info.sessionId, branch: forked.branch, from: info.id, head, effectsAfter },
       () => `Branch ${forked.branch} starts at ${info.sessionId}#${head?.seq ?? info.seq}.`,
     );
     cli.output.note(`To inspect it: ${suggestCommand("log", [info.sessionId], "--graph")}`);

@@ -1,4 +1,4 @@
-import type { CheckpointInfo, Savepoint, Session, SessionInfo } from "../../index.js";
+import type { CheckpointActivity, Savepoint, Session, SessionInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireSession } from "../checkpoint-lookup.js";
@@ -86,7 +86,11 @@ async function printHistory(cli: Cli, session: Session, options: Options): Promi
   return printed;
 }
 
-async function* listCheckpoints(sp: Savepoint, sessions: Sessions, options: Options): AsyncGenerator<CheckpointInfo> {
+async function* listCheckpoints(
+  sp: Savepoint,
+  sessions: Sessions,
+  options: Options,
+): AsyncGenerator<CheckpointActivity> {
   let left = options.limit ?? Number.POSITIVE_INFINITY;
   for await (const { id } of sessions) {
     for await (const info of readHistory(sp.session(id, branchOption(options)), { ...options, limit: left })) {
@@ -97,8 +101,8 @@ async function* listCheckpoints(sp: Savepoint, sessions: Sessions, options: Opti
   }
 }
 
-function readHistory(session: Session, { graph, all, limit, oldest }: Options): AsyncIterable<CheckpointInfo> {
-  return session.history({
+function readHistory(session: Session, { graph, all, limit, oldest }: Options): AsyncIterable<CheckpointActivity> {
+  return session.activity({
     allBranches: Boolean(graph || all),
     ...(limit !== undefined && limit !== Number.POSITIVE_INFINITY && { limit }),
     ...(oldest && { order: "oldest" as const }),

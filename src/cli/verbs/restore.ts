@@ -1,5 +1,6 @@
 import type { RestorePlan, RestoreReport } from "../../index.js";
 import { checkpointName, describeCheckpoint, findCheckpoint } from "../checkpoint-lookup.js";
+import { listRepeats } from "../effects-after.js";
 import { formatCount } from "../format.js";
 import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
@@ -23,6 +24,9 @@ export const restore = defineVerb<{ readonly dryRun?: boolean }>({
     const plan = await sp.checkpoints.restore(info.id, { dryRun: true });
     if (dryRun) return cli.output.result(plan, () => describePlan(plan, "would"));
     cli.output.note(describePlan(plan, "will"));
+    if (info.sessionId !== undefined) {
+      listRepeats(cli, await sp.session(info.sessionId, { branch: info.branch }).effectsAfter(info.id));
+    }
     if (!(await cli.confirm(`Restore ${describeCheckpoint(info)}?`))) return;
     const report: RestoreReport = await sp.checkpoints.restore(info.id);
     await cli.output.result(report, () => `Restored ${describeCheckpoint(info)}.`);

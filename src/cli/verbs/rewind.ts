@@ -1,4 +1,5 @@
 import { checkpointName, describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { confirmRepeats } from "../effects-after.js";
 import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
@@ -20,9 +21,11 @@ export const rewind = defineVerb<{ readonly branch?: string }>({
     const { info, headOfBranch } = await findSessionCheckpoint(sp, name);
     const session = sp.session(info.sessionId, { branch: branch ?? headOfBranch ?? info.branch });
     const before = await session.head();
-    const checkpoint = await session.rewind(info.id);
+    const effects = await session.effectsAfter(info.id);
+    if (!(await confirmRepeats(cli, effects, `Rewind to ${describeCheckpoint(info)}?`))) return;
+    const { effectsAfter, ...checkpoint } = await session.rewind(info.id);
     await cli.output.result(
-      { checkpoint, before, to: info },
+      { checkpoint, before, to: info, effectsAfter },
       () =>
         `Rewound ${info.sessionId} to step ${checkpoint.step}: ${describeCheckpoint(checkpoint)} has the state of ${describeCheckpoint(info)}.`,
     );

@@ -58,6 +58,8 @@ export async function findResumePoint(
       origin: isOfHead ? base.origin : head.seq,
       failures: 0,
       loop: isOfHead ? base.loop : "",
+      // A restarted step keeps its entries in the list of effects. Copied entries are listed by the checkpoint that has them.
+      listedFrom: isOfHead ? (base.listedFrom ?? base.first) : end + items.length,
     },
     isNewTape: current === undefined,
     items: { ...noItems, frames: items, blobs },

@@ -22,24 +22,32 @@ interface AttemptHost {
   readonly onPart: ((part: unknown) => void) | undefined;
 }
 
+/** How often the function of an effect was called, and for how many milliseconds, including the pauses between the calls. */
+export interface AttemptCount {
+  readonly attempts: number;
+  readonly took: number;
+}
+
 /** Calls a function until it succeeds, fails with a permanent error, or its attempts are used up. Never rejects. */
 export async function attemptEffect(
   run: (context: EffectContext) => unknown,
   key: () => string,
   options: { readonly timeout: Duration | undefined; readonly retry: RetryOptions | undefined },
   host: AttemptHost,
-): Promise<AttemptResult> {
+): Promise<AttemptResult & AttemptCount> {
+  const startedAt = performance.now();
+  const count = (attempts: number): AttemptCount => ({ attempts, took: performance.now() - startedAt });
   const retry = parseRetryOptions(options.retry ?? { attempts: 1 });
   const timeout = options.timeout === undefined ? undefined : toMilliseconds(options.timeout, "timeout");
   for (let attempt = 1; ; attempt++) {
     try {
-      return { value: await runOnce(run, key, attempt, timeout, host) };
+      return { value: await runOnce(run, key, attempt, timeout, host), ...count(attempt) };
     } catch (error) {
-      if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error };
+      if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error, ...count(attempt) };
       const delay = retryDelay(attempt, retry, error);
       host.onRetry(attempt, retry.attempts, error, delay);
       await pause(delay, host.signal);
-      if (host.signal.aborted) return { error };
+      if (host.signal.aborted) return { error, ...count(attempt) };
     }
   }
 }

@@ -2,7 +2,14 @@
 import { invalidArgument } from "../../util/index.js";
 import { SavepointError } from "../../errors.js";
 import type { EffectContext, Verdict } from "../agent/index.js";
-import { describeCall, describeThrown, type EffectUsage, recordError, settleValue } from "../journal/index.js";
+import {
+  describeCall,
+  describeThrown,
+  type EffectUsage,
+  type JournalOperation,
+  recordError,
+  settleValue,
+} from "../journal/index.js";
 import { attemptEffect, type AttemptResult } from "./attempt.js";
 import { parseUsage } from "./reply.js";
 import { outcomeUnknown, unknownOutcomeQuestion } from "./step-errors.js";
@@ -22,6 +29,8 @@ export interface EffectOwner {
   makeDurable(entriesBefore: number, isNew: boolean): Promise<boolean>;
   /** Ends the attempt of the step with an error. */
   fail(error: unknown): void;
+  /** Adds an entry to the journal. */
+  record(entry: JournalOperation): void;
 }
 
 /**
@@ -53,23 +62,26 @@ export class EffectRunner {
     const isUnknown = recorded?.isUnknown ?? kept?.isUnknown ?? false;
     const entriesBefore = journal.added;
     const hasIntent = needsIntent(effect, settings);
-    if (hasIntent) journal.add({ op: "start", index, started });
+    if (hasIntent) this.#owner.record({ op: "start", index, started });
     if (isUnknown && onUnknown === "ask") return { question: unknownOutcomeQuestion(effect, context.registry) };
     if (isUnknown && onUnknown === "fail") return { outcome: { error: recordError(outcomeUnknown(started)) } };
-    if (isUnknown && onUnknown === "verify") {
+    const isVerified = isUnknown && onUnknown === "verify";
+    const settled = isVerified ? ({ settledBy: "verify" } as const) : {};
+    if (isVerified) {
       const verdict = await this.#verify(effect, settings);
       if (!verdict) return undefined;
-      if (verdict.happened) return this.#encode(effect, { value: verdict.result }, settings);
+      if (verdict.happened) return { ...this.#encode(effect, { value: verdict.result }, settings), ...settled };
     }
     if (!(await this.#owner.makeDurable(entriesBefore, !recorded && !kept)) || this.#owner.isOver) {
       // The effect has not started, and will not in this attempt, so its outcome is known.
-      if (hasIntent && !isUnknown) journal.add({ op: "again", index });
+      if (hasIntent && !isUnknown) this.#owner.record({ op: "again", index });
       return undefined;
     }
-    return this.#execute(effect, run, settings);
+    const end = await this.#execute(effect, run, settings);
+    return end && { ...end, ...settled };
   }
 
-  async #execute(effect: StartedEffect, run: EffectBody, settings: EffectSettings): Promise<EffectResult | undefined> {
+  async #execute(effect: StartedEffect, run: EffectBody, settings: EffectSettings): Promise<EffectEnd | undefined> {
     const { session, branch, signal, definition } = this.#host;
     const { kind, name, callId } = effect.started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
@@ -88,7 +100,8 @@ export class EffectRunner {
     // is recorded.
     const isForLoop = definition.open && (kind !== "tool" || settings.stopped?.aborted === true);
     if ("error" in attempted && isForLoop) throw attempted.error as Error;
-    return this.#encode(effect, attempted, settings);
+    const { attempts, took } = attempted;
+    return { ...this.#encode(effect, attempted, settings), attempts, took };
   }
 
   /**

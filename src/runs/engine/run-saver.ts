@@ -141,7 +141,7 @@ export class RunSaver {
     return this.#journal.exclusive(async () => {
       const { cancelReason } = this.#journal.record;
       if (cancelReason !== undefined && !checkpoint.isCancel) throw new CancelledError(cancelReason);
-      const entries = this.#journal.prepare(checkpoint.midStep || checkpoint.shown, checkpoint.output);
+      const entries = this.#journal.prepare(checkpoint.output);
       // The state may also refer to results that are written in the same commit.
       this.addResults(entries.newResults);
       for (;;) {
@@ -198,12 +198,16 @@ export class RunSaver {
   }
 
   /** Plans the journal's part: it continues in the middle of a step, and a new one starts behind its entries at the end of one. */
-  #writeJournal({ midStep, worked, loop, failures }: RunCheckpoint, entries: JournalBatch, seq: number): JournalWrite {
+  #writeJournal(
+    { midStep, shown, worked, loop, failures }: RunCheckpoint,
+    entries: JournalBatch,
+    seq: number,
+  ): JournalWrite {
     const { record } = this.#journal;
     const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancelReason: undefined };
     return midStep
       ? this.#journal.planWrite(entries, { ...change, head: seq })
-      : this.#journal.planWrite(entries, { ...change, loop }, seq);
+      : this.#journal.planWrite(entries, { ...change, loop }, { seq, shown });
   }
 
   /** The parts of the commit besides the checkpoint. */
@@ -214,7 +218,7 @@ export class RunSaver {
     inbox: InboxState | undefined,
   ): CommitParts & { readonly run: RunPosition } {
     const { sessionId } = this.#reader;
-    const { tape, first, boundary } = this.#journal.record;
+    const { tape, first, boundary, listedFrom = first } = this.#journal.record;
     const puts = [...(write.parts.puts ?? [])];
     const deletes: string[] = [];
     const wakes: string[] = [];
@@ -231,7 +235,9 @@ export class RunSaver {
       deletes.push(...change.deletes);
       if (at === 0) wakes.push(this.#agent.name);
     }
-    const count = checkpoint.shown ? write.countAfter(checkpoint.entries) : 0;
+    const count = write.countAfter(checkpoint.entries);
+    // Entries that a checkpoint in the middle of a step does not contain may be copies too.
+    const listed = Math.max(0, first + count - listedFrom);
     return {
       ...write.parts,
       checks: [...(write.parts.checks ?? []), ...(inbox?.checks ?? [])],
@@ -241,6 +247,7 @@ export class RunSaver {
       run: {
         boundary,
         journal: count > 0 ? { tape, start: first, count } : undefined,
+        history: listed > 0 ? { tape, start: listedFrom, count: listed } : undefined,
         midStep: checkpoint.midStep,
         turn: this.run.turn,
         output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },

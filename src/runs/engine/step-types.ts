@@ -13,7 +13,7 @@ import type {
   Verdict,
 } from "../agent/index.js";
 import type { AttemptResult } from "./attempt.js";
-import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect } from "../journal/index.js";
+import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect, Settler } from "../journal/index.js";
 
 /** How an attempt of a step ended. */
 export type StepEnd =
@@ -69,6 +69,11 @@ export interface EffectEnd {
   /** The value that its function returned or threw, if it was called. */
   readonly attempted?: AttemptResult | undefined;
   readonly usage?: EffectUsage | undefined;
+  /** How long its function ran, in milliseconds, and how often it was called. */
+  readonly took?: number;
+  readonly attempts?: number;
+  /** What settled its outcome, if that was unknown. */
+  readonly settledBy?: Settler;
 }
 
 /** The outcome of an effect, or the question whether it happened. */

@@ -43,6 +43,10 @@ export class Step implements EffectOwner {
   readonly #runner: EffectRunner;
   /** The number of results that were delivered before the last effect was started. */
   #deliveredAtLastStart = 0;
+  /** Whether the journal has entries of this step, other than tool calls that are kept from before it was restarted. */
+  #hasEntries: boolean;
+  /** The step that the last entry of this attempt belongs to. */
+  #markedStep: number | undefined;
   #completion: Completion<unknown> | undefined;
   /** Whether the step function has returned or thrown. */
   #hasSettled = false;
@@ -52,6 +56,7 @@ export class Step implements EffectOwner {
     this.#host = host;
     this.state = state;
     this.results = new StepResults(host, (reason) => this.#halt(reason));
+    this.#hasEntries = entries.some(({ op }) => op !== "kept");
     this.#runner = new EffectRunner(host, this);
     this.#replay = new ReplayLog(entries, host, {
       onMissing: (effect) => this.#differs(effect, undefined),
@@ -95,6 +100,16 @@ export class Step implements EffectOwner {
     return this.#activity.settled();
   }
 
+  /** Adds an entry to the journal. The first one of this attempt, and of each step of an external loop, names its step. */
+  record(entry: JournalOperation): void {
+    const { journal, step: first } = this.#host;
+    const step = first + this.stepsDone;
+    const mark = { step, epoch: journal.record.epoch, continues: this.#hasEntries };
+    journal.add(this.#markedStep === step ? entry : { ...entry, mark });
+    this.#markedStep = step;
+    this.#hasEntries = true;
+  }
+
   emitDelta(name: string, delta: unknown): void {
     if (!this.isOver) this.#host.emit({ type: "delta", name, delta });
   }
@@ -128,10 +143,19 @@ export class Step implements EffectOwner {
     }
     if (!result) return never();
     if ("question" in result) return this.#askFor(effect.index, result.question);
-    const { outcome, usage, attempted } = result;
+    const { outcome, usage, attempted, took, attempts, settledBy } = result;
     // The start of an effect is recorded once. If an intent was recorded, the intent contains the start.
     const start = effect.recorded || needsIntent(effect, settings) ? {} : { started: effect.started };
-    this.#host.journal.add({ op: "end", index: effect.index, ...start, outcome, ...(usage && { usage }) });
+    this.record({
+      op: "end",
+      index: effect.index,
+      ...start,
+      outcome,
+      ...(usage && { usage }),
+      ...(took !== undefined && { took }),
+      ...(attempts !== undefined && { attempts }),
+      ...(settledBy && { settledBy }),
+    });
     if (this.isOver) return never();
     const { kind, name, callId } = effect.started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
@@ -154,7 +178,7 @@ export class Step implements EffectOwner {
       return shadowToValue(recorded.outcome.value, registry) as Value;
     const value = make();
     const encoded = encodeNamed("The value to remember", () => settleValue(value, registry));
-    this.#host.journal.add({ op: "end", index, started, outcome: { value: encoded } });
+    this.record({ op: "end", index, started, outcome: { value: encoded } });
     return value;
   }
 
@@ -184,11 +208,11 @@ export class Step implements EffectOwner {
     const now = await this.#storeTime();
     if (now === undefined || this.isOver) return never();
     const wakeAt = recorded?.started.until ?? ("until" in time ? time.until : now + time.lasting);
-    if (!recorded) this.#host.journal.add({ op: "start", index, started: { ...effect.started, until: wakeAt } });
+    if (!recorded) this.record({ op: "start", index, started: { ...effect.started, until: wakeAt } });
     return new Promise<void>((resolve) => {
       const wake = (): void => {
         const outcome = { value: valueToShadow(undefined, this.#host.context.registry) };
-        this.#host.journal.add({ op: "end", index, outcome });
+        this.record({ op: "end", index, outcome, took: this.#host.context.now() - effect.started.at });
         this.#replay.deliveries.deliverLive(resolve);
       };
       if (wakeAt <= now) return wake();
@@ -204,7 +228,7 @@ export class Step implements EffectOwner {
     if (!effect) return never();
     const { index, recorded, started } = effect;
     if (recorded?.outcome) return this.#deliverRecorded(recorded);
-    if (!recorded) this.#host.journal.add({ op: "start", index, started });
+    if (!recorded) this.record({ op: "start", index, started });
     return this.#askFor(index, { id: `q${index}`, kind: "ask", text, ...(data !== undefined && { data }) });
   }
 

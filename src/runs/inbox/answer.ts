@@ -63,15 +63,16 @@ export async function recordAnswer(
 function toEntry(question: Question, value: unknown, reader: SessionReader): JournalOperation {
   const { registry } = reader.context;
   const index = Number(question.id.slice(1));
-  const encode = (result: unknown): JournalOperation => ({
+  const encode = (result: unknown): JournalOperation & { op: "end" } => ({
     op: "end",
     index,
     outcome: { value: encodeNamed("The answer", () => settleValue(result, registry)) },
+    answeredAt: reader.context.now(),
   });
   if (question.kind === "ask") return encode(value);
   const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };
-  if (happened === true) return encode(result);
-  if (happened === false) return { op: "again", index };
+  if (happened === true) return { ...encode(result), settledBy: "answer" };
+  if (happened === false) return { op: "again", index, settledBy: "answer" };
   throw new SavepointError(
     "INVALID_ARGUMENT",
     `Session ${JSON.stringify(reader.sessionId)} asks whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result } or { happened: false }.`,

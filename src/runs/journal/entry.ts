@@ -10,7 +10,7 @@ import type { EffectKind } from "../../events/index.js";
 import type { SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
 import { parseRecord } from "../../records/index.js";
-import { isCounter, isNumber, isString, objectOf, optional } from "../../util/index.js";
+import { isCounter, isNumber, isString, objectOf, oneOf, optional, tupleOf } from "../../util/index.js";
 import {
   BoundedReader,
   decodeParts,
@@ -53,8 +53,27 @@ export interface EffectStart extends EffectCall {
 /** The result of an effect, or the error that it threw. */
 export type EffectOutcome = { readonly value: Shadow } | { readonly error: RecordedError };
 
+/** Where an entry belongs. Only the first entry of a step, and of an attempt of a step, contains it. */
+export interface StepMark {
+  /** The number of the step, from 1. */
+  readonly step: number;
+  /** The epoch of the claim under which the entry was written. */
+  readonly epoch: number;
+  /** Whether earlier entries belong to the same step, and the numbers of its effects continue. */
+  readonly continues: boolean;
+}
+
+/** What settled the unknown outcome of an effect: a person's answer, or the function `verify` of the tool. */
+export type Settler = "answer" | "verify";
+
 /** One entry of a journal. */
-export type JournalOperation =
+export type JournalOperation = EntryFields & {
+  readonly mark?: StepMark;
+  /** The process that has claimed the branch; in the first entry after a claim. */
+  readonly worker?: { readonly epoch: number; readonly name: string };
+};
+
+type EntryFields =
   | { readonly op: "start"; readonly index: number; readonly started: EffectStart }
   | {
       readonly op: "end";
@@ -63,9 +82,16 @@ export type JournalOperation =
       readonly started?: EffectStart;
       readonly outcome: EffectOutcome;
       readonly usage?: EffectUsage;
+      /** How long its function ran, with all attempts, in milliseconds. */
+      readonly took?: number;
+      /** How often its function was called. Missing if once. */
+      readonly attempts?: number;
+      readonly settledBy?: Settler;
+      /** The time of an answer, in milliseconds since 1970. */
+      readonly answeredAt?: number;
     }
   /** The effect is to be executed again: it failed, or a person answered that it did not happen. */
-  | { readonly op: "again"; readonly index: number }
+  | { readonly op: "again"; readonly index: number; readonly settledBy?: Settler }
   /** A tool call of a step that was restarted: its start or its result is kept by the id of the call. */
   | { readonly op: "kept"; readonly index: number; readonly started: EffectStart; readonly outcome?: EffectOutcome };
 
@@ -150,7 +176,7 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
 }
 
 /** An entry, as {@link entryToShadow} encodes it, with the number of items before it that belong to it. */
-const isEntry = objectOf({
+export const isEntry = objectOf({
   m: optional(isCounter),
   o: isString,
   i: isCounter,
@@ -160,6 +186,12 @@ const isEntry = objectOf({
   d: optional(isNumber),
   c: optional(isString),
   w: optional(isNumber),
+  l: optional(isNumber),
+  r: optional(isCounter),
+  b: optional(oneOf("a", "v")),
+  e: optional(isNumber),
+  s: optional(tupleOf(isCounter, isCounter, optional(oneOf(1)))),
+  p: optional(tupleOf(isCounter, isString)),
   x: optional(objectOf({ name: isString, message: isString })),
   u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
 });
@@ -190,11 +222,32 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
     else shadow["v"] = node = new ValueNode(outcome.value);
   }
   if ("usage" in entry && entry.usage) shadow["u"] = { ...entry.usage };
+  if (entry.op === "end") {
+    if (entry.took !== undefined) shadow["l"] = Math.max(0, Math.round(entry.took));
+    if ((entry.attempts ?? 1) > 1) shadow["r"] = entry.attempts as number;
+    if (entry.answeredAt !== undefined) shadow["e"] = entry.answeredAt;
+  }
+  if ("settledBy" in entry && entry.settledBy) shadow["b"] = entry.settledBy === "answer" ? "a" : "v";
+  const { mark, worker } = entry;
+  if (mark) shadow["s"] = mark.continues ? [mark.step, mark.epoch, 1] : [mark.step, mark.epoch];
+  if (worker) shadow["p"] = [worker.epoch, worker.name];
   return { shadow, node };
 }
 
-function shadowToEntry(shadow: ShadowObject): JournalOperation {
-  const { o: op, i, k, n, t, d, c, a, w, x, v, u } = shadow;
+/** Decodes an entry. Its shape was checked when its frame was found. */
+export function shadowToEntry(shadow: ShadowObject): JournalOperation {
+  const { s, p } = shadow;
+  const [step, epoch, continues] = (s ?? []) as number[];
+  const [since, name] = (p ?? []) as [number?, string?];
+  return {
+    ...toEntryFields(shadow),
+    ...(step !== undefined && { mark: { step, epoch: epoch as number, continues: continues === 1 } }),
+    ...(since !== undefined && { worker: { epoch: since, name: name as string } }),
+  };
+}
+
+function toEntryFields(shadow: ShadowObject): EntryFields {
+  const { o: op, i, k, n, t, d, c, a, w, x, v, u, l, r, b, e } = shadow;
   const index = i as number;
   const started: EffectStart | undefined =
     k === undefined
@@ -216,8 +269,21 @@ function shadowToEntry(shadow: ShadowObject): JournalOperation {
         : { value: v instanceof ValueNode ? v.value : v };
   const usage = u as EffectUsage | undefined;
   if (op === "s" && started) return { op: "start", index, started };
-  if (op === "e" && outcome) return { op: "end", index, ...(started && { started }), outcome, ...(usage && { usage }) };
-  if (op === "a") return { op: "again", index };
+  const settledBy = b === undefined ? {} : { settledBy: b === "a" ? ("answer" as const) : ("verify" as const) };
+  if (op === "e" && outcome) {
+    return {
+      op: "end",
+      index,
+      ...(started && { started }),
+      outcome,
+      ...(usage && { usage }),
+      ...(l !== undefined && { took: l as number }),
+      ...(r !== undefined && { attempts: r as number }),
+      ...(e !== undefined && { answeredAt: e as number }),
+      ...settledBy,
+    };
+  }
+  if (op === "a") return { op: "again", index, ...settledBy };
   if (op === "k" && started) return { op: "kept", index, started, ...(outcome && { outcome }) };
   throw new SavepointError(
     "STORE_TOO_NEW",

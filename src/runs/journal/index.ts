@@ -11,11 +11,15 @@ export {
   encodeEntries,
   type JournalOperation,
   readEntries,
+  type Settler,
   type StoredResult,
 } from "./entry.js";
 export { type EffectMatcher, IdentityMatcher, OrderMatcher } from "./effect-matcher.js";
 export { forkWithResults } from "./fork-with-results.js";
 export { CancelledError, Journal, type JournalBatch, type JournalWrite, leaseLost } from "./journal.js";
-export { type JournalEntry, readJournal } from "./read-journal.js";
+export { type CheckpointActivity, readActivities } from "./activity.js";
+export { readEffectsAfter } from "./effects-after.js";
+export type { EffectSummary, JournalEntry, JournalHole, JournalOptions } from "./journal-entry.js";
+export { readJournal } from "./read-journal.js";
 export { describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
 export { describeThrown, isError, recordError, reviveError, stackOf, toReason } from "./recorded-error.js";

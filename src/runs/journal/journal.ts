@@ -22,7 +22,7 @@ import {
 } from "../../sessions/index.js";
 import { decodeJournal, encodeJournal, journalKey, type JournalRecord, tapeName } from "../../records/index.js";
 import type { ItemBatch } from "../../store/index.js";
-import { Mutex } from "../../util/index.js";
+import { Mutex, thisProcess } from "../../util/index.js";
 import { encodeItems } from "./encoded-value.js";
 import { type Leases, type Moment, currentMoment } from "../leases/index.js";
 import { type EncodedEntries, encodeEntries, type JournalOperation, type StoredResult } from "./entry.js";
@@ -112,9 +112,13 @@ export class Journal {
     return this.#pending.length;
   }
 
-  /** Adds an entry. It is written with the next write, at the latest after two turns of the event loop. */
+  /**
+   * Adds an entry. It is written with the next write, at the latest after two turns of the event loop. The first entry after a
+   * claim names the process.
+   */
   add(entry: JournalOperation): void {
-    this.#pending.push(entry);
+    const { epoch } = this.#record;
+    this.#pending.push(this.added === 0 ? { ...entry, worker: { epoch, name: describeThisProcess() } } : entry);
     this.added++;
     // The step receives each result in a turn of its own, and needs another turn to continue from it.
     this.#scheduled ??= setImmediate(() => {
@@ -231,13 +235,12 @@ export class Journal {
    * Encodes all pending entries for their place on the tape. Call it inside {@link exclusive}. Entries that an earlier call has
    * encoded keep their places, even if their write has failed.
    *
-   * @param keep whether the entries are kept; otherwise the batch only discards them
    * @param output of the run, to be written after the entries
    */
-  prepare(keep = true, output?: { readonly value: unknown }): JournalBatch {
+  prepare(output?: { readonly value: unknown }): JournalBatch {
     const { tape, first, count } = this.#record;
     const next = first + count;
-    const { all, fresh } = keep ? this.#encodePending(tape, next) : { all: NOTHING, fresh: NOTHING.results };
+    const { all, fresh } = this.#encodePending(tape, next);
     const end = next + all.items.length;
     return {
       ...all,
@@ -265,20 +268,20 @@ export class Journal {
   /**
    * Plans the write of a batch, with changes to the record. Call {@link markWritten} when it is committed.
    *
-   * @param boundary the checkpoint with which the next step starts, if the write ends the current one
+   * @param boundary the checkpoint with which the next step starts, if the write ends the current one, and whether it stays in
+   *   the history; if it does not, the entries of the step are listed with those of the next step
    */
   planWrite(
     { items, blobs, newResults, ends, entryCount, writtenBefore, output }: JournalBatch,
     change: JournalChange = {},
-    boundary?: number,
+    boundary?: { readonly seq: number; readonly shown: boolean },
   ): JournalWrite {
     const before = this.#record;
     const next = before.first + before.count;
     const all = output ? [...items, ...output.items] : items;
-    const record: JournalRecord =
-      boundary !== undefined
-        ? { ...before, ...change, first: next + all.length, count: 0, boundary, head: boundary, origin: boundary }
-        : { ...before, ...change, count: before.count + items.length };
+    const record: JournalRecord = boundary
+      ? { ...before, ...change, ...startStep(before, next + all.length, boundary) }
+      : { ...before, ...change, count: before.count + items.length };
     const value = encodeJournal(record);
     const key = journalKey(this.#reader.sessionId, this.#branch);
     const batch: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
@@ -368,6 +371,30 @@ export class Journal {
       `${where} has a damaged journal: ${record.unreadable}. Run \`savepoint verify\` for details.`,
     );
   }
+}
+
+/** The host and the pid of this process, as the list of effects shows them. */
+function describeThisProcess(): string {
+  const { host, pid } = thisProcess();
+  return `${host}:${pid}`;
+}
+
+/** The fields of a journal at the start of a step whose entries begin with the item `first`. */
+function startStep(
+  before: JournalRecord,
+  first: number,
+  { seq, shown }: { readonly seq: number; readonly shown: boolean },
+): Partial<JournalRecord> {
+  const { listedFrom = before.first } = before;
+  const isListed = shown || listedFrom === first;
+  return {
+    first,
+    count: 0,
+    boundary: seq,
+    head: seq,
+    origin: seq,
+    listedFrom: isListed ? undefined : listedFrom,
+  };
 }
 
 /** The error of a run whose branch another writer has claimed, released or changed. */

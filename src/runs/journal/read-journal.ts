@@ -1,42 +1,44 @@
-/** Lists the journal of a branch for people: one entry for each effect of the current step. */
-import { decodeJournal, journalKey, type Usage } from "../../records/index.js";
-import type { EffectKind } from "../../events/index.js";
+/** Lists the journal of a branch for people: the effects of the current step, or of all steps. */
+import { decodeJournal, journalKey } from "../../records/index.js";
 import { readBranchStatuses } from "../status/index.js";
-import type { SessionReader } from "../../sessions/index.js";
+import type { Heads, SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
-import { shadowToValue } from "../../state/index.js";
-import { type JournalOperation, readEntries, type EffectStart } from "./entry.js";
+import { limitEntries } from "../../util/index.js";
+import { readEffectHistory } from "./effect-history.js";
+import { type JournalOperation, readEntries } from "./entry.js";
+import {
+  describeEffect,
+  type JournalEntry,
+  type JournalHole,
+  type JournalOptions,
+  parseJournalOptions,
+} from "./journal-entry.js";
 
-/** An effect of the current step. */
-export interface JournalEntry {
-  /** Its number among the effects of the step, in the order of their starts, from 0. */
-  readonly index: number;
-  readonly kind: EffectKind;
-  readonly name: string;
-  /** The id of the tool call. */
-  readonly callId: string | undefined;
-  /** The arguments of a tool. */
-  readonly arguments: unknown;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-  /**
-   * `recorded`: it has returned, and is not executed again. `failed`: it has thrown, and the error is recorded. `running`: it
-   * is in progress. `unknown`: its process has died, and whether it happened is unknown. `again`: it is executed again,
-   * because it failed or a person answered that it did not happen.
-   */
-  readonly outcome: "recorded" | "failed" | "running" | "unknown" | "again";
-  /** The value that it returned. */
-  readonly value: unknown;
-  readonly error: { readonly name: string; readonly message: string } | undefined;
-  readonly usage: Usage | undefined;
-  /** When a sleep ends, in milliseconds since 1970. */
-  readonly until: number | undefined;
+/**
+ * Reads the journal of a branch. Without `all`, throws `DAMAGED` if any of it is unreadable; with `all`, damaged entries are
+ * holes.
+ */
+export async function* readJournal(
+  reader: SessionReader,
+  branch: string,
+  options: JournalOptions = {},
+  readHeads: () => Promise<Heads> = () => reader.heads(branch),
+): AsyncGenerator<JournalEntry | JournalHole> {
+  const parsed = parseJournalOptions(options);
+  const heads = await readHeads();
+  const entries = parsed.all
+    ? readEffectHistory(reader, branch, heads, parsed)
+    : readCurrentStep(reader, branch, heads, parsed);
+  yield* parsed.limit === undefined ? entries : limitEntries(entries, parsed.limit);
 }
 
-/** Reads the journal of a branch. Throws `DAMAGED` if any of it is unreadable. */
-export async function* readJournal(reader: SessionReader, branch: string): AsyncGenerator<JournalEntry> {
-  const { store } = reader.context;
-  const heads = await reader.heads(branch);
+async function* readCurrentStep(
+  reader: SessionReader,
+  branch: string,
+  heads: Heads,
+  { values = "full" }: JournalOptions,
+): AsyncGenerator<JournalEntry> {
+  const { store, registry } = reader.context;
   const number = heads.session?.record.number;
   const [record] = await store.get([journalKey(reader.sessionId, branch)]);
   if (!record || number === undefined) return;
@@ -51,39 +53,20 @@ export async function* readJournal(reader: SessionReader, branch: string): Async
   const { entries } = await readEntries(reader, number, { tape, start: first, count });
   const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
   const open = status?.status === "running" ? "running" : "unknown";
-  const byIndex = new Map<number, JournalOperation[]>();
-  for (const entry of entries) byIndex.set(entry.index, [...(byIndex.get(entry.index) ?? []), entry]);
-  for (const [index, own] of [...byIndex].sort(([a], [b]) => a - b)) {
-    const started = own.flatMap((entry) => ("started" in entry && entry.started ? [entry.started] : [])).at(-1);
-    const last = own.at(-1);
-    if (started && last) yield toJournalEntry(index, started, last, open, reader);
+  const turn = heads.branch?.record.head?.run?.turn ?? 0;
+  const byIndex = new Map<number, { operations: JournalOperation[]; step: number | undefined; worker?: string }>();
+  const workers = new Map<number, string>();
+  let [step, worker]: [number | undefined, string | undefined] = [undefined, undefined];
+  for (const entry of entries) {
+    if (entry.worker) workers.set(entry.worker.epoch, entry.worker.name);
+    if (entry.mark) [step, worker] = [entry.mark.step, workers.get(entry.mark.epoch)];
+    const effect = byIndex.get(entry.index) ?? { operations: [], step };
+    effect.operations.push(entry);
+    byIndex.set(entry.index, { ...effect, ...(worker !== undefined && { worker }) });
   }
-}
-
-function toJournalEntry(
-  index: number,
-  started: EffectStart,
-  last: JournalOperation,
-  open: "running" | "unknown",
-  { context: { registry } }: SessionReader,
-): JournalEntry {
-  const { kind, name, callId, args, at, until } = started;
-  const outcome = "outcome" in last ? last.outcome : undefined;
-  const error = outcome && "error" in outcome ? outcome.error : undefined;
-  // A sleep and a question have no effect on the outside world, so their outcome is never unknown.
-  const idle = kind === "sleep" || kind === "ask";
-  return {
-    index,
-    kind,
-    name,
-    callId,
-    // Only the hash of a model's input is stored.
-    arguments: kind === "llm" || args === undefined ? undefined : shadowToValue(args, registry),
-    startedAt: at,
-    outcome: outcome ? (error ? "failed" : "recorded") : last.op === "again" ? "again" : idle ? "running" : open,
-    value: outcome && "value" in outcome ? shadowToValue(outcome.value, registry) : undefined,
-    error: error && { name: error.name, message: error.message },
-    usage: "usage" in last ? last.usage : undefined,
-    until,
-  };
+  for (const [index, effect] of [...byIndex].sort(([a], [b]) => a - b)) {
+    const around = { registry, open, values, turn, step: effect.step, worker: effect.worker, holes: [] } as const;
+    const entry = describeEffect(index, effect.operations, { ...around, checkpoint: undefined });
+    if (entry) yield entry;
+  }
 }

@@ -3,6 +3,7 @@ import { SavepointError } from "../../errors.js";
 import {
   type CheckpointRow,
   emptyJournal,
+  unlistedEntries,
   encodeInbox,
   inboxKey,
   inputKey,
@@ -94,6 +95,8 @@ async function saveTurn(
     tapes: snapshot.journal ? 0 : 1,
     build: ({ number, seq, tape }): CommitParts & { run: RunPosition } => {
       const { tape: journalTape = tape, first = 0, count = 0, worked = 0 } = snapshot.journal ?? {};
+      // Effects of a turn that was abandoned.
+      const history = unlistedEntries(snapshot.journal, before?.head);
       const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked };
       const hash = hashText(input.input);
       const run = buildRunningRecord(work, snapshot, { number, turn, input: hash, key: input.key, stepsBefore: step });
@@ -106,7 +109,7 @@ async function saveTurn(
         puts: [...puts, ...inboxChange.puts],
         deletes: [...deletes, ...inboxChange.deletes],
         wakes,
-        run: { boundary: seq, journal: undefined, midStep: false, turn, output: undefined },
+        run: { boundary: seq, journal: undefined, history, midStep: false, turn, output: undefined },
       };
     },
   };

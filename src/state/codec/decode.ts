@@ -50,9 +50,12 @@ export interface FramePart {
   readonly path: string;
 }
 
-/** Reads several parts with shared requests. The trees become parts of the shadows and must not be used afterwards. */
-export async function decodeParts(parts: readonly FramePart[], reader: StateReader): Promise<Shadow[]> {
-  return new Decoder(new BoundedReader(reader), undefined).decode(parts);
+/**
+ * Reads several parts with shared requests. The trees become parts of the shadows and must not be used afterwards. Throws
+ * `DAMAGED` at the first part that cannot be read, unless `holes` is passed.
+ */
+export async function decodeParts(parts: readonly FramePart[], reader: StateReader, holes?: Hole[]): Promise<Shadow[]> {
+  return new Decoder(new BoundedReader(reader), holes).decode(parts);
 }
 
 /** The maximum number of elements below damaged nodes, in all lists of a state. A partial state contains them as holes. */

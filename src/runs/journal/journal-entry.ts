@@ -1,0 +1,162 @@
+/** The effects of a journal as users see them. */
+import type { Usage } from "../../records/index.js";
+import type { EffectKind } from "../../events/index.js";
+import { type ClassRegistry, type Hole, type Shadow, shadowToValue, toJson } from "../../state/index.js";
+import { invalidArgument, validateCount } from "../../util/index.js";
+import type { JournalOperation, Settler } from "./entry.js";
+
+/** Which effects are listed, and how much of them. */
+export interface JournalOptions {
+  /**
+   * Lists the effects of all steps along the history of the branch, not only of the current step.
+   * @default false
+   */
+  readonly all?: boolean;
+  /**
+   * `"newest"` lists the newest first and reads no further than it is iterated. `"oldest"` reads the rows of all checkpoints first.
+   * @default "oldest"
+   */
+  readonly order?: "oldest" | "newest";
+  /** The maximum number of effects. @default all */
+  readonly limit?: number;
+  /**
+   * How much of arguments and results is returned: everything, nothing, or up to this many characters of their JSON. What is
+   * longer becomes a string that ends with "…".
+   * @default "full"
+   */
+  readonly values?: "full" | "none" | number;
+}
+
+/** An effect of a step. */
+export interface JournalEntry {
+  /** The number of inputs that the session had received. */
+  readonly turn: number;
+  /** The number of its step, from 1. */
+  readonly step: number | undefined;
+  /** Its number among the effects of the step, in the order of their starts, from 0. */
+  readonly index: number;
+  readonly kind: EffectKind;
+  readonly name: string;
+  /** The id of the tool call. */
+  readonly callId: string | undefined;
+  /** The arguments of a tool. */
+  readonly arguments: unknown;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  /** How long it took, with all attempts, in milliseconds; for a question, until the answer. `undefined` without a result. */
+  readonly duration: number | undefined;
+  /** How often its function was called. */
+  readonly attempts: number;
+  /**
+   * `recorded`: it has returned, and is not executed again. `failed`: it has thrown, and the error is recorded. `running`: it
+   * is in progress. `unknown`: its process has died, and whether it happened is unknown. `again`: it is executed again,
+   * because it failed or a person answered that it did not happen.
+   */
+  readonly outcome: "recorded" | "failed" | "running" | "unknown" | "again";
+  /** What settled its outcome, if that was unknown: a person's answer, or the function `verify` of the tool. */
+  readonly settledBy: Settler | undefined;
+  /** The value that it returned. */
+  readonly value: unknown;
+  readonly error: { readonly name: string; readonly message: string } | undefined;
+  readonly usage: Usage | undefined;
+  /** When a sleep ends, in milliseconds since 1970. */
+  readonly until: number | undefined;
+  /** The host and the pid of the process that executed it; `undefined` if that is not in the history any more. */
+  readonly worker: string | undefined;
+  /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
+  readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
+  /** The damaged parts of its arguments and its value, with paths such as `/value/3`. */
+  readonly holes: readonly Hole[];
+}
+
+/** Effects that cannot be listed, because their entries are damaged. */
+export interface JournalHole {
+  readonly kind: "hole";
+  readonly turn: number;
+  readonly reason: string;
+  readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
+}
+
+/** A tool call, in short. */
+export interface EffectSummary {
+  readonly name: string;
+  readonly callId: string | undefined;
+  /** The arguments as JSON, of limited length. */
+  readonly arguments: string;
+  readonly step: number | undefined;
+  /** The seq of the checkpoint after it; `undefined` in an unfinished step. */
+  readonly seq: number | undefined;
+  /** `recorded`: it has returned. `unknown`: it was started, and whether it happened is unknown. */
+  readonly outcome: "recorded" | "unknown";
+}
+
+/** What the entries of an effect do not contain. */
+export interface EffectSurroundings extends Pick<JournalEntry, "turn" | "step" | "worker" | "holes" | "checkpoint"> {
+  readonly registry: ClassRegistry;
+  /** The outcome of an effect without a result. */
+  readonly open: "running" | "unknown";
+  readonly values: "full" | "none" | number;
+}
+
+/** Describes an effect by its entries, in their order; `undefined` if its start is missing. */
+export function describeEffect(
+  index: number,
+  operations: readonly JournalOperation[],
+  { registry, open, values, ...fields }: EffectSurroundings,
+): JournalEntry | undefined {
+  const started = operations.flatMap((each) => ("started" in each && each.started ? [each.started] : [])).at(-1);
+  const last = operations.at(-1);
+  if (!started || !last) return undefined;
+  const { kind, name, callId, args, at, until } = started;
+  const ends = operations.filter((each) => each.op === "end");
+  const end = last.op === "end" ? last : undefined;
+  const outcome = "outcome" in last ? last.outcome : undefined;
+  const error = outcome && "error" in outcome ? outcome.error : undefined;
+  // A sleep and a question have no effect on the outside world, so their outcome is never unknown.
+  const isIdle = kind === "sleep" || kind === "ask";
+  const settledBy = operations
+    .flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : []))
+    .at(-1);
+  const show = (shadow: Shadow): unknown => boundValue(shadow, values, registry);
+  return {
+    ...fields,
+    index,
+    kind,
+    name,
+    callId,
+    // Only the hash of a model's input is stored.
+    arguments: kind === "llm" || args === undefined ? undefined : show(args),
+    startedAt: at,
+    duration: end?.answeredAt === undefined ? end?.took : Math.max(0, end.answeredAt - at),
+    attempts: Math.max(
+      1,
+      ends.reduce((sum, { attempts = 1 }) => sum + attempts, 0),
+    ),
+    outcome: outcome ? (error ? "failed" : "recorded") : last.op === "again" ? "again" : isIdle ? "running" : open,
+    settledBy,
+    value: outcome && "value" in outcome ? show(outcome.value) : undefined,
+    error: error && { name: error.name, message: error.message },
+    usage: end?.usage,
+    until,
+  };
+}
+
+function boundValue(shadow: Shadow, values: "full" | "none" | number, registry: ClassRegistry): unknown {
+  if (values === "none") return undefined;
+  const value = shadowToValue(shadow, registry);
+  if (values === "full") return value;
+  const text = typeof value === "string" ? value : (JSON.stringify(toJson(value)) ?? "");
+  return text.length <= values ? value : `${text.slice(0, values)}…`;
+}
+
+/** Validates the options of a listing. */
+export function parseJournalOptions(options: JournalOptions): JournalOptions {
+  const { values = "full", order = "oldest", limit, all = false } = options;
+  if (limit !== undefined) validateCount(limit, "`limit`");
+  if (values !== "full" && values !== "none") validateCount(values, "`values`");
+  if (order !== "oldest" && order !== "newest") {
+    throw invalidArgument(`\`order\` must be "oldest" or "newest", got ${JSON.stringify(order)}.`);
+  }
+  if (order === "newest" && !all) throw invalidArgument('`order: "newest"` needs `all: true`.');
+  return { values, order, all, ...(limit !== undefined && { limit }) };
+}

@@ -1,0 +1,213 @@
+/** The effects of all steps of a session, and what a rewind may repeat. */
+import { describe, expect, it } from "vitest";
+import { hostname } from "node:os";
+import { defineAgent, type JournalEntry, type JournalHole, type Savepoint, type Strategy } from "../../src/index.js";
+import { ALL_KINDS, useLab } from "./lab.js";
+
+/** Calls a model and, in every second step, a tool; completes after `steps` steps. */
+function worker(strategy: Strategy, steps: number) {
+  return defineAgent({
+    name: "worker",
+    strategy,
+    initial: () => ({ n: 0 }),
+    async step(run) {
+      const n = ++run.state.n;
+      await run.llm(() => ({ content: `reply ${n} ${"x".repeat(300)}` }), { usage: () => ({ tokens: n, cost: 0.5 }) });
+      if (n % 2 === 0) await run.tool({ id: `c${n}`, name: "charge", arguments: { n } }, () => `charged ${n}`);
+      if (n === steps) return run.complete(n);
+    },
+  });
+}
+
+const brief = (entries: readonly (JournalEntry | JournalHole)[]): string[] =>
+  entries.map((entry) =>
+    entry.kind === "hole" ? "hole" : `${entry.step}.${entry.index} ${entry.name} ${entry.outcome}`,
+  );
+
+const all = async (sp: Savepoint, order?: "newest"): Promise<(JournalEntry | JournalHole)[]> =>
+  sp.journal("s", { all: true, ...(order && { order }) }).all();
+
+const FIVE_STEPS = [
+  "1.0 llm recorded",
+  "2.0 llm recorded",
+  "2.1 charge recorded",
+  "3.0 llm recorded",
+  "4.0 llm recorded",
+  "4.1 charge recorded",
+  "5.0 llm recorded",
+];
+
+describe.each(ALL_KINDS)("the effects of all steps on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it.each<Strategy>(["everyStep", "afterToolCall", "afterLlmResponse", "never", { everyN: 2 }])(
+    "are listed once, whichever checkpoints stay in the history: %j",
+    async (strategy) => {
+      const sp = await lab.open();
+      await sp.run(worker(strategy, 5), { session: "s", input: undefined });
+      expect(brief(await all(sp))).toEqual(FIVE_STEPS);
+      expect(brief(await all(sp, "newest"))).toEqual([...FIVE_STEPS].reverse());
+      await sp.compact();
+      expect(brief(await all(sp))).toEqual(FIVE_STEPS);
+      expect((await sp.verify({ deep: true })).ok).toBe(true);
+    },
+  );
+
+  it("have times, usage, attempts, the process and the checkpoint that lists them", async () => {
+    const sp = await lab.open();
+    let tries = 0;
+    const agent = defineAgent({
+      name: "a",
+      initial: () => ({}),
+      async step(run) {
+        const flaky = (): string => {
+          if (++tries === 1) throw Object.assign(new Error("busy"), { status: 503 });
+          return "done";
+        };
+        await run.tool({ id: "c1", name: "flaky", arguments: { big: "y".repeat(100) } }, flaky, {
+          retry: { attempts: 3, delay: 1 },
+        });
+        return run.complete(await run.llm(() => "hi", { usage: () => ({ tokens: 7 }) }));
+      },
+    });
+    await sp.run(agent, { session: "s", input: undefined });
+    const [tool, llm] = (await all(sp)) as JournalEntry[];
+    expect(tool).toMatchObject({
+      turn: 1,
+      step: 1,
+      attempts: 2,
+      value: "done",
+      worker: `${hostname()}:${process.pid}`,
+    });
+    expect(tool?.duration).toBeGreaterThanOrEqual(0);
+    expect(llm).toMatchObject({ attempts: 1, usage: { tokens: 7 }, worker: tool?.worker });
+    const head = await sp.session("s").head();
+    expect(llm?.checkpoint).toEqual({ seq: head?.seq, id: head?.id });
+    const [short] = await sp.session("s").journal({ all: true, values: 10, limit: 1 }).all();
+    expect(short).toMatchObject({ arguments: '{"big":"yy…', value: "done" });
+    const [none] = await sp.session("s").journal({ all: true, values: "none" }).all();
+    expect(none).toMatchObject({ arguments: undefined, value: undefined, outcome: "recorded" });
+  });
+
+  it("include those of the unfinished step, and name what settled an unknown outcome", async () => {
+    const sp = await lab.open();
+    const never = new Promise<never>(() => {});
+    const started = { resolve: (): void => {} };
+    const isStarted = new Promise<void>((resolve) => (started.resolve = resolve));
+    let hangs = true;
+    const agent = defineAgent({
+      name: "a",
+      strategy: "never",
+      initial: () => ({ n: 0 }),
+      async step(run) {
+        if (++run.state.n === 1) return void (await run.effect("first", () => 1));
+        const hang = (): unknown => (hangs ? (started.resolve(), never) : "again");
+        return run.complete(await run.tool({ id: "c1", name: "pay", arguments: {} }, hang));
+      },
+    });
+    const handle = await sp.start(agent, { session: "s", input: undefined });
+    void handle.result().catch(() => {});
+    await isStarted;
+    expect(brief(await all(sp))).toEqual(["1.0 first recorded", "2.0 pay running"]);
+    lab.crash();
+    hangs = false;
+    const other = await lab.open();
+    expect(brief(await all(other))).toEqual(["1.0 first recorded", "2.0 pay unknown"]);
+    expect(await other.run(agent, { session: "s", resume: true })).toMatchObject({ status: "waiting" });
+    lab.advance(5000);
+    await other.answer("s", { happened: true, result: "paid" });
+    expect(await other.run(agent, { session: "s", resume: true })).toMatchObject({ output: "paid" });
+    const entries = await all(other);
+    expect(brief(entries)).toEqual(["1.0 first recorded", "2.0 pay recorded"]);
+    expect(entries[1]).toMatchObject({ settledBy: "answer", value: "paid" });
+    expect((entries[1] as JournalEntry).duration).toBeGreaterThanOrEqual(5000);
+  });
+
+  it("are kept by an export and an import", async () => {
+    const sp = await lab.open();
+    await sp.run(worker("afterToolCall", 5), { session: "s", input: undefined });
+    const before = await all(sp);
+    const bundle: Uint8Array[] = [];
+    for await (const part of sp.export({ session: "s" })) bundle.push(part);
+    await sp.sessions.delete("s");
+    await sp.import(bundle);
+    const ids = (entries: readonly (JournalEntry | JournalHole)[]): unknown[] =>
+      entries.map(({ checkpoint, ...entry }) => ({ ...entry, seq: checkpoint?.seq }));
+    expect(ids(await all(sp))).toEqual(ids(before));
+  });
+
+  it("of a pruned checkpoint are removed with it, and the rest stays intact", async () => {
+    const sp = await lab.open();
+    await sp.run(worker("everyStep", 5), { session: "s", input: undefined });
+    await sp.prune({ session: "s", keepLast: 2 });
+    await sp.compact();
+    expect(brief(await all(sp))).toEqual(FIVE_STEPS.slice(4));
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+});
+
+describe("tool calls after a checkpoint", () => {
+  const lab = useLab(ALL_KINDS[0] as (typeof ALL_KINDS)[number]);
+
+  it("are reported by a rewind, and not listed on the rewound branch any more", async () => {
+    const sp = await lab.open();
+    const agent = worker("everyStep", 5);
+    await sp.run(agent, { session: "s", input: undefined });
+    const session = sp.session("s");
+    const third = (await session.load({ step: 3 })) ?? expect.fail();
+    const expected = [{ name: "charge", callId: "c4", arguments: '{"n":4}', step: 4, outcome: "recorded" }];
+    expect(await session.effectsAfter(third.id)).toMatchObject(expected);
+    expect(await session.effectsAfter({ step: 1 })).toHaveLength(2);
+    const head = (await session.head()) ?? expect.fail();
+    const rewound = await session.rewind(third.id);
+    expect(rewound.effectsAfter).toMatchObject(expected);
+    expect(brief(await all(sp))).toEqual(FIVE_STEPS.slice(0, 4));
+    await sp.run(agent, { session: "s", resume: true });
+    expect(brief(await all(sp))).toEqual(FIVE_STEPS);
+    expect((await sp.session("s").rewind(head.id)).effectsAfter).toHaveLength(1);
+    expect(brief(await all(sp))).toEqual(FIVE_STEPS);
+  });
+
+  it("in many steps without checkpoints are listed page by page, in both orders", async () => {
+    const sp = await lab.open();
+    await sp.run(worker("never", 200), { session: "s", input: undefined });
+    const entries = await all(sp);
+    expect(entries).toHaveLength(300);
+    expect((await all(sp, "newest")).reverse()).toEqual(entries);
+    expect(await sp.session("s").effectsAfter({ step: 0 })).toHaveLength(100);
+  });
+
+  it("inside a step are listed once after a rewind into the step", async () => {
+    const sp = await lab.open();
+    const agent = defineAgent({
+      name: "a",
+      initial: () => ({}),
+      async step(run) {
+        for (const id of ["c1", "c2", "c3"]) await run.tool({ id, name: "send", arguments: {} }, () => id);
+        return run.complete();
+      },
+    });
+    await sp.run(agent, { session: "s", input: undefined });
+    const session = sp.session("s");
+    const listed = ["1.0 send recorded", "1.1 send recorded", "1.2 send recorded"];
+    expect(brief(await all(sp))).toEqual(listed);
+    const [middle] = (await session.history().all()).filter(({ trigger }) => trigger === "toolCall").slice(-1);
+    const rewound = await session.rewind(middle?.id as string);
+    expect(rewound.effectsAfter.map(({ callId }) => callId)).toEqual(["c2", "c3"]);
+    expect(brief(await all(sp))).toEqual(listed.slice(0, 1));
+    await sp.run(agent, { session: "s", resume: true });
+    expect(brief(await all(sp))).toEqual(listed);
+    await sp.compact();
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  it("are summarised for each checkpoint with the reply, the usage and the duration", async () => {
+    const sp = await lab.open();
+    await sp.run(worker("afterToolCall", 3), { session: "s", input: undefined });
+    const [last, second, first] = await sp.session("s").activity().all();
+    expect(first?.activity).toBeUndefined();
+    expect(second?.activity).toMatchObject({ tools: [{ name: "charge" }], usage: { tokens: 3, cost: 1 }, effects: 3 });
+    expect(last?.activity).toMatchObject({ tools: [], effects: 1, isPartial: false });
+    expect(last?.activity?.reply).toMatch(/^reply 3 x/);
+  });
+});
