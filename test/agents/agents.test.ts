@@ -101,7 +101,9 @@ describe.each(STORES)("agents on $name", (kind) => {
       () => sp.conversations.create({ tags: [id] }),
       () => sp.stats({ agent: id }),
     ]) {
-      await expect(attempt(), String(attempt)).rejects.toMatchObject({ code: "INVALID_ID" });
+      await expect(attempt(), String(attempt)).rejects.toMatchObject({
+        code: id === null ? "INVALID_ARGUMENT" : "INVALID_ID",
+      });
     }
     expect(await sp.stats()).toMatchObject({ agents: 0, conversations: 0 });
   });

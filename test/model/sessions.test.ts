@@ -36,6 +36,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
       updatedAt: 1_005_000,
       status: "failed",
       reason: "OOM",
+      error: undefined,
       questions: [],
       wakeAt: undefined,
     };

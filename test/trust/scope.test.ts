@@ -132,6 +132,11 @@ const session: Record<string, Decision> = {
   ],
   update: ["OUT_OF_SCOPE", (sp, n) => sp.session(n.session).update(() => ({ a: 1 }))],
   latest: ["same", (sp, n) => sp.session(n.session).latest()],
+  complete: ["same", (sp, n) => sp.session(n.session).complete()],
+  resolveToolCalls: ["same", (sp, n) => sp.session(n.session).resolveToolCalls("drop")],
+  journal: ["same", (sp, n) => sp.session(n.waiting).journal({ all: true }).all()],
+  activity: ["same", (sp, n) => sp.session(n.waiting).activity().all()],
+  effectsAfter: ["same", (sp, n) => sp.session(n.waiting).effectsAfter({ seq: 0 })],
   head: ["same", (sp, n) => sp.session(n.session).head()],
   load: [
     "same",
@@ -177,7 +182,9 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     answer: ["same", (sp, n) => sp.answer(n.waiting, "yes"), (sp, n) => sp.answer(n.session, "yes")],
     cancel: ["same", (sp, n) => sp.cancel(n.waiting), (sp, n) => sp.cancel(n.session, "why")],
     watch: ["same", (sp, n) => watchOnce(sp, n.waiting), (sp, n) => watchOnce(sp, n.session)],
-    journal: ["same", (sp, n) => sp.journal(n.waiting).all()],
+    journal: ["same", (sp, n) => sp.journal(n.waiting).all(), (sp, n) => sp.journal(n.waiting, { all: true }).all()],
+    queue: ["same", (sp) => sp.queue().all(), (sp, n) => sp.queue({ agent: n.agent }).all()],
+    workers: ["OUT_OF_SCOPE", (sp) => sp.workers()],
     search: [
       "same",
       (sp) => sp.search("storm"),

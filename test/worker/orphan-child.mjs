@@ -20,3 +20,5 @@ const hanging = defineAgent({
 
 const sp = await Savepoint.open(url, { durability: "process", lease: /** @type {`${number}s`} */ (lease) });
 await Promise.all(sessions.map((session) => sp.start(hanging, { session, input: {} })));
+// Nothing else keeps the process running: its sessions wait for nothing that happens.
+setInterval(() => {}, 60_000);
