@@ -15,7 +15,8 @@ function printRunError({ sessionId, branch, step, status, reason, error }: RunEr
     status === "failed"
       ? "Fix the code and run the session again: it resumes, and recorded effects are not repeated."
       : `${capitalize(toLine(reason))}. Run the session with { resume: true } to try again.`;
-  console.error(`savepoint: ${describe(sessionId, branch)}: step ${step} failed. ${advice}\n`, error);
+  console.error(`savepoint: ${describe(sessionId, branch)}: step ${step} failed. ${advice}`);
+  console.error(error);
 }
 
 /** A retry waits. Other events of runs report progress, and are not printed. */

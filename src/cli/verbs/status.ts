@@ -5,6 +5,7 @@ import type { Cli } from "../cli.js";
 import { formatAge, formatCount, formatTime } from "../format.js";
 import { toPrintableJson } from "../json.js";
 import { suggestResume } from "../resume-hint.js";
+import { formatStack } from "../run-output.js";
 import { countStatuses, describeSession, formatStatusCounts } from "../session-status.js";
 import { colored, joinParts, Styled, type Text } from "../text.js";
 import { displayWidth, truncate } from "../terminal-text.js";
@@ -108,9 +109,10 @@ async function printSession(cli: Cli, sp: Savepoint, info: SessionInfo): Promise
       ["created", withAge(info.createdAt, now)],
       ["updated", withAge(info.updatedAt, now)],
     ];
-    return fields.flatMap(([title, value]) =>
+    const lines = fields.flatMap(([title, value]) =>
       value === undefined ? [] : [colored`${colors.dim(title.padEnd(8))} ${value}`],
     );
+    return [...lines, ...formatStack(info.error, colors)];
   });
   const next = suggestNext(cli, info, queued);
   if (next !== undefined) output.note(next);
@@ -148,10 +150,12 @@ export function describePlace(queued: QueuedRun, now: number): string {
 }
 
 /** What to do about a session that does not run. */
-function suggestNext(cli: Cli, { id, agent, status: current, questions }: SessionInfo, queued?: QueuedRun) {
+function suggestNext(cli: Cli, { id, agent, status: current, questions, error }: SessionInfo, queued?: QueuedRun) {
   if (questions.length > 0) return `To answer: ${cli.suggest("answer", [id])}`;
   if (current === "interrupted") return `To resume, ${suggestResume(cli)}`;
   if (queued?.state === "queued") return `To run it, start a worker for agent ${agent ?? queued.agent}`;
+  // The code of the agent has failed, and may have been fixed since.
+  if (current === "failed" && error) return "To resume it after a fix of the agent, run your program again";
   if (current === "failed" || current === "halted") {
     return "To resume, run your program again with { resume: true } in the options of sp.run()";
   }
