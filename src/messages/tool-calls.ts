@@ -190,11 +190,23 @@ export function resolveToolCalls(messages: readonly unknown[], resolution: ToolC
 function findPending(messages: readonly unknown[]): Map<string, FoundCall> {
   const pending = new Map<string, FoundCall>();
   for (const message of messages) {
+    if (!mayHaveCalls(message)) continue;
     for (const id of resultsOf(message)) pending.delete(id);
     for (const found of callsOf(message)) pending.set(found.call.id, found);
   }
   return pending;
 }
+
+/** Returns whether a message can have calls or results in any format. Most have neither, and every load checks all messages. */
+function mayHaveCalls(message: unknown): boolean {
+  const body = bodyOf(message);
+  if (!body) return false;
+  if (typeof body["content"] === "object" || body["type"] !== undefined) return true;
+  return LISTS_AND_RESULTS.some((name) => body[name] !== undefined);
+}
+
+/** The fields of messages with calls or with the id of a call, beside `content`. Messages that are calls have a `type`. */
+const LISTS_AND_RESULTS = ["toolCalls", "toolCallId", "tool_calls", "tool_call_id", "parts"] as const;
 
 /** The entries of a message in which a format has its calls or results. */
 function entriesOf(message: unknown, { list }: Format): Fields[] {
