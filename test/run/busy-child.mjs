@@ -31,6 +31,8 @@ const isBeating = new Promise((resolve) => {
   process.on("worker", (worker) => worker.on("message", (message) => message === "ready" && resolve(undefined)));
 });
 
+// The thread that renews the lease does not keep the process running.
+const waiting = setInterval(() => {}, 1000);
 const sp = await Savepoint.open(url, { lease: LEASE });
 if (role === "busy") {
   const result = await sp.run(agent, { session: "s", input: "go" });
@@ -56,3 +58,4 @@ if (role === "busy") {
   }, "the run to be completed");
 }
 await sp.close();
+clearInterval(waiting);

@@ -15,6 +15,9 @@ function commandsFor(attack: Attack): Record<string, readonly { args: string[]; 
     show: lines([session], [waiting], [`${session}#0`], [`${session}:/${EVIL}`], [`${session}:/nothing`], [EVIL]),
     diff: lines([session], [`${session}#0`, `${session}#1`], [session, "--stat"], [`${session}:/deep`], [waiting]),
     search: lines(["FORGED"], [EVIL]),
+    status: lines([], [session], [waiting], [EVIL]),
+    queue: lines([], ["--agent", agent], ["--agent", EVIL]),
+    workers: lines([]),
     agents: lines([], [agent], [EVIL]),
     conversations: lines([], [conversation], [EVIL]),
     journal: lines([waiting], [session], [EVIL]),
@@ -79,7 +82,8 @@ describe.each<Attack>(["texts", "ids", "fields"])("a store with escape sequences
       place.file("agents.mjs", agentsModule(idsOf(attack).agent));
       if (verb === "import") await place.on(["export", "-o", "all.savepoint"]);
       for (const { args, until } of commands ?? []) {
-        for (const color of ["--no-color", "--color", "--json"]) {
+        // Verbs that do not end print nothing to wait for as JSON.
+        for (const color of ["--no-color", "--color", ...(until ? [] : ["--json"])]) {
           const started = place.startOn([verb, color, ...args]);
           if (until) await started.seen(until).catch(() => {});
           if (until) started.interrupt();
