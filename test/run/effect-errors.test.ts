@@ -120,6 +120,23 @@ describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
     expect(world.count("tool")).toBe(1);
   });
 
+  it("a tool whose result cannot be stored is executed once, and a person is asked for its result when the run is resumed", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    const agent = once((run) => run.tool({ id: "1", name: "pay" }, () => world.do("pay", { f: () => 1 }) as never), 3);
+    expect(await sp.run(agent, GO)).toMatchObject({
+      status: "failed",
+      error: { message: expect.stringContaining("cannot be stored") as unknown },
+      needsResume: false,
+    });
+    expect(world.count("pay")).toBe(1);
+    const asked = await (await lab.open()).run(agent, GO);
+    expect(asked).toMatchObject({ status: "waiting", question: { kind: "unknown", call: { name: "pay" } } });
+    await sp.answer("s", { happened: true, result: "paid" });
+    expect(await sp.run(agent, GO)).toMatchObject({ status: "completed", output: "paid" });
+    expect(world.count("pay")).toBe(1);
+  });
+
   it("an effect that fails with an error of Savepoint throws a SavepointError", async () => {
     const agent = once((run) => codeOf(run.effect("slow", () => new Promise(() => {}), { timeout: 5 })));
     expect((await (await lab.open()).run(agent, GO)).output).toBe("TIMEOUT");

@@ -207,7 +207,9 @@ describe.each(KINDS)("an error that is not of the step's own code, on $name", (k
       error: { name: "RangeError", message: "the bank is closed" },
       needsResume: true,
     });
-    expect(result.reason).toBe("3 attempts in a row have failed, the last one with RangeError: the bank is closed");
+    expect(result.reason).toBe(
+      "3 attempts in a row have failed, the last one with RangeError: the bank is closed (to try again, run it with { resume: true })",
+    );
     expect(result.error?.stack).toContain("step-failures.test.ts");
     expect(world.count("bank")).toBe(3);
     const other = await lab.open();

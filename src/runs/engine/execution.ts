@@ -183,7 +183,9 @@ export class Execution {
       // An external loop decides itself whether to try again.
       if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
-        const { error, index, isOwn } = end;
+        const { error, index, isOwn, unstored } = end;
+        // The effect has happened, but its result is lost. When the run is resumed, the policy of the effect decides.
+        if (unstored && index !== undefined) this.#journal.add({ op: "start", index, started: unstored });
         if (isOwn) return await this.#endWithError(failedInStep, toReasonLine(error), error);
         const giveUp = await this.#retryStep(error, index);
         if (giveUp !== undefined) return await this.#endWithError(usedUp, giveUp, error);
@@ -289,7 +291,9 @@ export class Execution {
     const failures = this.#journal.record.failures + 1;
     const reason = toReasonLine(error);
     if (index !== undefined) this.#journal.add({ op: "again", index });
-    if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
+    if (failures >= retry.attempts) {
+      return `${failures} attempts in a row have failed, the last one with ${reason} (to try again, run it with { resume: true })`;
+    }
     await this.#journal.writeChange({ failures, worked: this.#worked() });
     const wait = retryDelay(failures, retry, error);
     const { attempts } = retry;

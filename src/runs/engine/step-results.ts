@@ -3,7 +3,7 @@ import type { Usage } from "../../records/index.js";
 import type { EffectKind, LoopVerdict } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
 import { shouldCheckpoint } from "../agent/index.js";
-import { isError, reviveError, stackOf } from "../journal/index.js";
+import { type EffectStart, isError, reviveError, stackOf } from "../journal/index.js";
 import type { AttemptResult } from "./attempt.js";
 import { addUsage, textOfReply } from "./reply.js";
 import type { EffectEnd, StartedEffect, StepHost } from "./step-types.js";
@@ -11,6 +11,14 @@ import type { EffectEnd, StartedEffect, StepHost } from "./step-types.js";
 const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
 
 const MAX_CAUSES = 8;
+
+/** The effect that an error comes from. */
+interface ErrorSource {
+  readonly index: number;
+  readonly started: EffectStart;
+  /** The number of results delivered so far, including this one. */
+  readonly delivered: number;
+}
 
 /** An outcome that is delivered to the step. */
 export interface DeliveredOutcome extends EffectEnd {
@@ -26,7 +34,7 @@ export class StepResults {
   readonly #host: StepHost;
   readonly #onHalt: (reason: string) => void;
   /** The errors that the step has received, with the effects that threw them. */
-  readonly #errors = new Map<Error, { readonly index: number; readonly delivered: number }>();
+  readonly #errors = new Map<Error, ErrorSource>();
 
   constructor(host: StepHost, onHalt: (reason: string) => void) {
     this.#host = host;
@@ -46,7 +54,7 @@ export class StepResults {
     if ("error" in outcome) {
       const stack = attempted && "error" in attempted ? stackOf(attempted.error) : undefined;
       const error = reviveError(outcome.error, stack);
-      this.#errors.set(error, { index, delivered });
+      this.#errors.set(error, { index, started, delivered });
       return { error };
     }
     const value =
@@ -59,7 +67,7 @@ export class StepResults {
    * The effect that threw an error of the step, and the number of results delivered with it. The step may have thrown the error
    * of the effect itself, or another error that has it as a cause.
    */
-  sourceOf(error: unknown, depth = 0): { readonly index: number; readonly delivered: number } | undefined {
+  sourceOf(error: unknown, depth = 0): ErrorSource | undefined {
     if (!isError(error) || depth > MAX_CAUSES) return undefined;
     const source = this.#errors.get(error);
     if (source) return source;

@@ -20,9 +20,16 @@ export type StepEnd =
   | { readonly kind: "returned"; readonly completion: Completion<unknown> | undefined }
   /**
    * @property index the effect whose error it is, if no effect was started after it
-   * @property isOwn whether it is an error of the step's own code, so that another attempt would throw it again
+   * @property isOwn whether it is an error of the agent's code, so that another attempt would throw it again
+   * @property unstored the effect that was executed and returned a value that cannot be stored, if that is the error
    */
-  | { readonly kind: "threw"; readonly error: unknown; readonly index: number | undefined; readonly isOwn: boolean }
+  | {
+      readonly kind: "threw";
+      readonly error: unknown;
+      readonly index: number | undefined;
+      readonly isOwn: boolean;
+      readonly unstored?: EffectStart;
+    }
   | { readonly kind: "suspended"; readonly questions: readonly Question[]; readonly wakeAt: number | undefined }
   | { readonly kind: "halted"; readonly reason: string }
   | { readonly kind: "fatal"; readonly error: Error };

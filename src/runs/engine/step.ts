@@ -18,6 +18,7 @@ import { type EffectOwner, EffectRunner, needsIntent } from "./effect-runner.js"
 import { ReplayLog } from "./replay-log.js";
 import { mayPass } from "./run-error.js";
 import { StepActivity } from "./step-activity.js";
+import { isSavepointError } from "../../errors.js";
 import { calledAfterEnd, nestedEffect, nondeterminism } from "./step-errors.js";
 import { type DeliveredOutcome, StepResults } from "./step-results.js";
 import { currentScope } from "./step-scope.js";
@@ -361,8 +362,10 @@ export class Step implements EffectOwner {
     // An effect that was started after the error was delivered may depend on the error. In this case the next attempt replays the
     // error instead of executing the failed effect again.
     const isLast = source && this.#deliveredAtLastStart < source.delivered;
-    const isOwn = !source && !mayPass(error);
-    this.#finish({ kind: "threw", error, index: isLast ? source.index : undefined, isOwn });
+    const unstored = isLast && isSavepointError(error, "INVALID_STATE") ? source.started : undefined;
+    const isOwn = unstored !== undefined || (!source && !mayPass(error));
+    const index = isLast ? source.index : undefined;
+    this.#finish({ kind: "threw", error, index, isOwn, ...(unstored && { unstored }) });
   }
 
   #halt(reason: string): void {

@@ -41,6 +41,11 @@ export class RecordedEffects {
     return call.callId === undefined ? undefined : this.#kept.get(toolCallKey(call))?.shift();
   }
 
+  #forgetOutcome(effect: RecordedEffect): void {
+    effect.outcome = undefined;
+    if (this.ordered.includes(effect)) this.ordered.splice(this.ordered.indexOf(effect), 1);
+  }
+
   #apply(entry: JournalOperation): void {
     const effect = this.byIndex.get(entry.index);
     switch (entry.op) {
@@ -50,14 +55,15 @@ export class RecordedEffects {
         return;
       }
       case "start":
-        if (effect) effect.isUnknown = true;
-        else this.byIndex.set(entry.index, newEffect(entry.index, entry.started, undefined));
+        if (effect) {
+          this.#forgetOutcome(effect);
+          effect.isUnknown = true;
+        } else this.byIndex.set(entry.index, newEffect(entry.index, entry.started, undefined));
         return;
       case "again":
         if (!effect) return;
         effect.isUnknown = false;
-        effect.outcome = undefined;
-        if (this.ordered.includes(effect)) this.ordered.splice(this.ordered.indexOf(effect), 1);
+        this.#forgetOutcome(effect);
         return;
       case "end": {
         const ended = effect ?? (entry.started && newEffect(entry.index, entry.started, entry.outcome));
