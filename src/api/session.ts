@@ -394,8 +394,8 @@ export class Session<State = unknown> {
         : results !== undefined
           ? await forkWithResults(this.#reader, number, row, name, results)
           : await forkAt(this.#reader, number, row, name);
-    const agent = this.agent === undefined ? {} : { agent: this.agent };
-    return new Session<State>(this.#services, this.#reader, { ...agent, branch });
+    const agent = this.agent ?? match.agent;
+    return new Session<State>(this.#services, this.#reader, { ...(agent !== undefined && { agent }), branch });
   }
 
   /**

@@ -5,7 +5,7 @@ import type { Cli } from "../cli.js";
 import { formatAge, formatDateAndClock, formatCount, formatDuration, formatTime, formatUsage } from "../format.js";
 import { formatJson, toPrintableJson } from "../json.js";
 import type { ListView } from "../output.js";
-import { suggestCommand } from "../shell.js";
+import { suggestResume } from "../resume-hint.js";
 import { colored, type Text } from "../text.js";
 import { truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -69,8 +69,12 @@ export const journal = defineVerb<Options>({
     else await output.list(counted(), { columns: columnsOf(cli, current), empty: "No effects are recorded." });
     if (isText && totals.effects > 0) await output.line(output.colors.dim(totals.describe()));
     if (totals.unknown > 0) {
+      const what = `${formatCount(totals.unknown, "effect was", "effects were")} interrupted with an unknown outcome.`;
+      const isAsked = ((await sp.sessions.load(id))?.questions.length ?? 0) > 0;
       output.note(
-        `${formatCount(totals.unknown, "effect was", "effects were")} interrupted with an unknown outcome. "savepoint recover" resumes the session: the policy of each effect decides whether it is executed again or becomes a question for "${suggestCommand("answer", [id])}".`,
+        isAsked
+          ? `${what} To answer: ${cli.suggest("answer", [id])}`
+          : `${what} When the session is resumed, the policy of each effect decides. To resume, ${suggestResume(cli)}`,
       );
     }
   },
