@@ -1,7 +1,14 @@
 /** The effects of all steps of a session, and what a rewind may repeat. */
 import { describe, expect, it } from "vitest";
 import { hostname } from "node:os";
-import { defineAgent, type JournalEntry, type JournalHole, type Savepoint, type StoredClass, type Strategy } from "../../src/index.js";
+import {
+  defineAgent,
+  type JournalEntry,
+  type JournalHole,
+  type Savepoint,
+  type StoredClass,
+  type Strategy,
+} from "../../src/index.js";
 import { ALL_KINDS, useLab } from "./lab.js";
 
 /** Calls a model and, in every second step, a tool; completes after `steps` steps. */

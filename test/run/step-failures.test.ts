@@ -113,6 +113,27 @@ describe.each(KINDS)("an error of the step's own code, on $name", (kind) => {
     expect(world.count("pay 2")).toBe(1);
   });
 
+  it("of an effect is retried as often again after a resume, even if the state could not be stored", async () => {
+    let calls = 0;
+    const agent = defineAgent({
+      name: "a",
+      retry: { attempts: 3, delay: 0 },
+      initial: (_input: string) => ({}) as { f?: unknown },
+      async step(run: Run<{ f?: unknown }>) {
+        run.state.f = () => {};
+        await run.effect("call", () => {
+          calls++;
+          throw Object.assign(new Error("busy"), { status: 503 });
+        });
+      },
+    });
+    const sp = await lab.open({ on: { run: () => {}, runError: () => {} } });
+    expect(await sp.run(agent, GO)).toMatchObject({ status: "halted", needsResume: true });
+    expect(calls).toBe(3);
+    expect(await sp.run(agent, { session: "s", resume: true })).toMatchObject({ status: "halted" });
+    expect(calls).toBe(6);
+  });
+
   it("is reported as itself even if the step has put an unsupported value into its state before", async () => {
     const world = new World();
     let broken = true;
