@@ -342,6 +342,28 @@ describe.each(KINDS)("needsResume, on $name", (kind) => {
   });
 });
 
+describe.each(KINDS)("a listener of a worker that throws, on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it("is reported, and changes neither the run nor its status", async () => {
+    const printed = vi.spyOn(console, "error").mockImplementation(() => {});
+    const world = new World();
+    const sp = await lab.open();
+    const agent = twoSteps(world, () => {});
+    const worker = sp.worker([agent], { signals: false });
+    const types = ["effect", "step", "checkpoint", "status"] as const;
+    for (const type of types) worker.on(type, () => throwValue(new Error(`listener of ${type}`)));
+    await sp.enqueue(agent, GO);
+    await worker.start();
+    await untilStatus(sp, "completed");
+    await worker.stop();
+    expect(world.count("pay 1")).toBe(1);
+    expect(world.count("pay 2")).toBe(1);
+    const reported = printed.mock.calls.map(([text]) => String(text));
+    for (const type of types) expect(reported).toContain(`savepoint: a listener for "${type}" of a worker failed:`);
+  });
+});
+
 describe("reports on stderr", () => {
   const lab = useLab(KINDS[0] as (typeof KINDS)[number]);
   const silent = { run: undefined, runError: undefined } as never;
