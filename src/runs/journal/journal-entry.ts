@@ -62,7 +62,10 @@ export interface JournalEntry {
   readonly usage: Usage | undefined;
   /** When a sleep ends, in milliseconds since 1970. */
   readonly until: number | undefined;
-  /** The host and the pid of the process that executed it; `undefined` if that is not in the history any more. */
+  /**
+   * The host and the pid of the process that executed it. Only the first effect after a claim names them, so it is `undefined` if
+   * that effect was not read: it was pruned, it is in an earlier step, or the order is `newest`.
+   */
   readonly worker: string | undefined;
   /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
   readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
