@@ -235,9 +235,9 @@ export class Session<State = unknown> {
       const { session, branch } = heads;
       const head = branch?.record.head;
       if (!session || !head) throw nothingToComplete(this.id, this.branch);
-      if (head.status === "completed") {
-        return this.#reader.loadInfo(session.record.number, head, session.record.agent);
-      }
+      // Its status may have been changed after it was saved.
+      const info = await this.#reader.loadInfo(session.record.number, head, session.record.agent);
+      if (info.status === "completed") return info;
       const { step, usage, tasksCompleted } = head;
       const inherited = { step, tasksCompleted, ...(usage && { usage }) };
       return cursor.saveChange((shadow) => shadow, { ...inherited, ...fields }, author);

@@ -12,6 +12,7 @@ import {
   decodeQueueEntry,
   decodeRow,
   decodeSession,
+  decodeStatusNote,
   isId,
   itemsOfJournal,
   itemsOfRun,
@@ -169,6 +170,7 @@ class SessionCheck extends ReferenceCheck {
       parseStoredJson(value);
       this.refs(refs, ANNOTATIONS_TAPE);
     } else if ("run" in line) this.#run(line.run);
+    else if ("note" in line && line.note[1] === "status") decodeStatusNote(line.note[2]);
     else if ("due" in line) decodeQueueEntry(line.due[1]);
     else if ("session" in line) decodeSession(line.session);
     else if ("conversation" in line || "gone" in line) throw damagedBundle("a session has a line of a conversation");

@@ -58,6 +58,16 @@ describe.each(STORES)("the status of a session that is saved by hand on $name", 
     expect(await statusOf(far)).toBe("open");
   });
 
+  it("is completed after complete() even if an annotation has given a completed checkpoint another status", async () => {
+    const sp = await data.open();
+    const session = sp.session("s");
+    await session.save({ n: 1 }, { status: "completed" });
+    await session.annotate({ seq: 0 }, "review", () => "pending", { status: "waiting" });
+    expect(await statusOf(sp)).toBe("waiting");
+    expect(await session.complete()).toMatchObject({ seq: 1, status: "completed" });
+    expect(await statusOf(await data.open())).toBe("completed");
+  });
+
   it("stays completed if complete() is called again, and nothing is written", async () => {
     const sp = await data.open();
     const session = sp.session("s");

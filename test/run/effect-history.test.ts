@@ -1,7 +1,14 @@
 /** The effects of all steps of a session, and what a rewind may repeat. */
 import { describe, expect, it } from "vitest";
 import { hostname } from "node:os";
-import { defineAgent, type JournalEntry, type JournalHole, type Savepoint, type Strategy } from "../../src/index.js";
+import {
+  defineAgent,
+  type JournalEntry,
+  type JournalHole,
+  type Savepoint,
+  type StoredClass,
+  type Strategy,
+} from "../../src/index.js";
 import { ALL_KINDS, useLab } from "./lab.js";
 
 /** Calls a model and, in every second step, a tool; completes after `steps` steps. */
@@ -199,6 +206,63 @@ describe("tool calls after a checkpoint", () => {
     expect(brief(await all(sp))).toEqual(listed);
     await sp.compact();
     expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  it("with instances of a class that is not registered are listed, and do not prevent a rewind", async () => {
+    class Money {
+      constructor(readonly amount: number) {}
+    }
+    const money: StoredClass<Money, number> = {
+      name: "Money",
+      class: Money,
+      encode: ({ amount }) => amount,
+      decode: (amount) => new Money(amount),
+    };
+    const agent = defineAgent({
+      name: "a",
+      initial: () => ({}),
+      async step(run) {
+        await run.tool({ id: "c1", name: "pay", arguments: { sum: new Money(3) } }, () => new Money(4));
+        if (run.session === "asks") await run.ask({ text: "Continue?", data: { paid: new Money(4) } });
+        return run.complete();
+      },
+    });
+    const sp = await lab.open({ classes: [money] });
+    for (const session of ["s", "asks"]) await sp.run(agent, { session, input: undefined });
+    const other = await lab.open();
+    const session = other.session("asks");
+    expect(await session.effectsAfter({ step: 0 })).toMatchObject([{ name: "pay", callId: "c1", arguments: "" }]);
+    expect((await session.activity().all())[0]?.activity).toMatchObject({ tools: [{ name: "pay" }] });
+    expect((await session.rewind({ step: 0 })).effectsAfter).toMatchObject([{ name: "pay" }]);
+    const [listed] = (await all(other)) as JournalEntry[];
+    expect(listed).toMatchObject({ name: "pay", callId: "c1", outcome: "recorded", arguments: undefined });
+    expect(listed?.holes.map(({ path }) => path)).toEqual(["/arguments", "/value"]);
+    expect(listed?.holes[0]?.reason).toContain("Money");
+  });
+
+  it("that were started before a checkpoint and settled after it count as effects after it", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: () => ({}),
+      async step(run) {
+        await run.tool({ id: "c0", name: "look", arguments: {} }, () => 1);
+        await run.tool({ id: "c1", name: "pay", arguments: { sum: 3 } }, () => new Promise<never>(() => {}));
+        return run.complete();
+      },
+    });
+    await (await lab.open()).start(agent, { session: "s", input: undefined });
+    await lab.idle();
+    lab.crash();
+    const sp = await lab.open();
+    expect(await sp.run(agent, { session: "s" })).toMatchObject({ status: "waiting" });
+    const asked = await sp.session("s").latest();
+    const session = sp.session("s");
+    expect(await session.effectsAfter(asked?.id as string)).toEqual([]);
+    await sp.answer("s", { happened: true, result: "paid" });
+    await sp.run(agent, { session: "s" });
+    expect(await session.effectsAfter(asked?.id as string)).toMatchObject([
+      { name: "pay", callId: "c1", arguments: '{"sum":3}', outcome: "recorded" },
+    ]);
   });
 
   it("are summarised for each checkpoint with the reply, the usage and the duration", async () => {

@@ -113,6 +113,27 @@ describe.each(KINDS)("an error of the step's own code, on $name", (kind) => {
     expect(world.count("pay 2")).toBe(1);
   });
 
+  it("of an effect is retried as often again after a resume, even if the state could not be stored", async () => {
+    let calls = 0;
+    const agent = defineAgent({
+      name: "a",
+      retry: { attempts: 3, delay: 0 },
+      initial: (_input: string) => ({}) as { f?: unknown },
+      async step(run: Run<{ f?: unknown }>) {
+        run.state.f = () => {};
+        await run.effect("call", () => {
+          calls++;
+          throw Object.assign(new Error("busy"), { status: 503 });
+        });
+      },
+    });
+    const sp = await lab.open({ on: { run: () => {}, runError: () => {} } });
+    expect(await sp.run(agent, GO)).toMatchObject({ status: "halted", needsResume: true });
+    expect(calls).toBe(3);
+    expect(await sp.run(agent, { session: "s", resume: true })).toMatchObject({ status: "halted" });
+    expect(calls).toBe(6);
+  });
+
   it("is reported as itself even if the step has put an unsupported value into its state before", async () => {
     const world = new World();
     let broken = true;
@@ -320,6 +341,28 @@ describe.each(KINDS)("needsResume, on $name", (kind) => {
     const agent = defineAgent({ name: "a", initial: (_input: string) => ({}), step: (run) => run.complete(1) });
     const result = await sp.run(agent, GO);
     expect("needsResume" in result || "error" in result).toBe(false);
+  });
+});
+
+describe.each(KINDS)("a listener of a worker that throws, on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it("is reported, and changes neither the run nor its status", async () => {
+    const printed = vi.spyOn(console, "error").mockImplementation(() => {});
+    const world = new World();
+    const sp = await lab.open();
+    const agent = twoSteps(world, () => {});
+    const worker = sp.worker([agent], { signals: false });
+    const types = ["effect", "step", "checkpoint", "status"] as const;
+    for (const type of types) worker.on(type, () => throwValue(new Error(`listener of ${type}`)));
+    await sp.enqueue(agent, GO);
+    await worker.start();
+    await untilStatus(sp, "completed");
+    await worker.stop();
+    expect(world.count("pay 1")).toBe(1);
+    expect(world.count("pay 2")).toBe(1);
+    const reported = printed.mock.calls.map(([text]) => String(text));
+    for (const type of types) expect(reported).toContain(`savepoint: a listener for "${type}" of a worker failed:`);
   });
 });
 

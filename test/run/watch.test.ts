@@ -76,6 +76,18 @@ describe.each(KINDS)("watching on $name", (kind) => {
     expect(watching.tools()).toEqual(["c1 start", "c1 end", "c2 start", "c2 end"]);
   });
 
+  it("a watch reports the effects of steps that ended since it last looked, also of the last one", async () => {
+    const sp = await lab.open();
+    const { agent, gate } = worker(new World());
+    const handle = await sp.start(agent, GO);
+    const watching = watch(await lab.open());
+    await watching.untilTool("c1 start");
+    gate.open();
+    await handle.result();
+    expect(await orHung(watching.ended)).not.toBe("hung");
+    expect(watching.tools()).toEqual(["c1 start", "c1 end", "c2 start", "c2 end"]);
+  });
+
   it("a watch of a completed session reports its status and ends", async () => {
     const { agent, gate } = worker(new World());
     gate.open();

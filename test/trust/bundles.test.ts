@@ -57,6 +57,17 @@ async function withVictim(sp: Savepoint): Promise<() => Promise<void>> {
   return async () => assert.deepEqual(await sessionOf(sp, "victim"), before);
 }
 
+it("rejects a forged bundle with a status that does not exist", async () => {
+  const sp = await open();
+  await sp.session("evil").save({ n: 1 });
+  await sp.session("evil").annotate({ seq: 0 }, "x", () => 1, { status: "waiting" });
+  const bundle = await sp.export({ session: "evil" }).bytes();
+  const forged = rewrite(bundle, (line) => ["note" in line ? { note: [0, "status", '["owned",""]'] } : line]);
+  const other = await open();
+  await expect(codeOf(other.import(forged))).resolves.toBe("DAMAGED");
+  expect(await other.sessions.list().all()).toEqual([]);
+});
+
 describe("the numbers of a forged bundle", () => {
   it("cannot use up the numbers of the store", async () => {
     const sp = await open();

@@ -1,6 +1,14 @@
 /** Watching a session from any process, by polling the store: often while it changes, less often while it does not. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CheckpointInfo, decodeJournal, decodeRun, journalKey, runKey } from "../../records/index.js";
+import {
+  type CheckpointInfo,
+  type CheckpointRow,
+  decodeJournal,
+  decodeRun,
+  journalKey,
+  type JournalRecord,
+  runKey,
+} from "../../records/index.js";
 import type { RunEventBody } from "../../events/index.js";
 import { readBranchStatuses } from "../status/index.js";
 import { sessionDeleted, type SessionReader } from "../../sessions/index.js";
@@ -49,7 +57,7 @@ export async function* watchSession(
     if (number === undefined && lastStatus !== undefined) return;
     if (number !== undefined && head) {
       // Effects come before the checkpoint and the step that they are part of.
-      const effects = await effectsSince(reader, branch, number, journalPosition);
+      const effects = await effectsSince(reader, branch, number, head, journalPosition);
       journalPosition = effects.position;
       for (const event of effects.events) {
         yield event;
@@ -115,11 +123,13 @@ async function effectsSince(
   reader: SessionReader,
   branch: string,
   number: number,
+  head: CheckpointRow,
   last: JournalPosition,
 ): Promise<{ events: WatchEvent[]; position: JournalPosition }> {
   const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
   if (!record || !("value" in record)) return { events: [], position: last };
-  const { tape, first, count, number: ofSession } = decodeJournal(record.value);
+  const journal = decodeJournal(record.value);
+  const { tape, first, count, number: ofSession } = journal;
   const position = { tape, first, end: first + count };
   if (ofSession !== number) return { events: [], position };
   // Steps that ended since the last poll have their entries before those of the current step, on the same tape. They are read from
@@ -131,12 +141,21 @@ async function effectsSince(
   try {
     const from = isContinued ? last.first : first;
     const known = isContinued ? (await read(from, last.end)).length : 0;
-    return { events: toEvents(await read(from, position.end), known), position };
+    return { events: toEvents(await read(from, endOfEntries(journal, head)), known), position };
   } catch (error) {
-    // The entries of past steps may have been freed.
     if (!isContinued || last.first === first || !isSavepointError(error, "DAMAGED")) throw error;
+    // The run has saved a checkpoint after the head was read. The next poll reads both.
+    if (journal.head > head.seq) return { events: [], position: last };
+    // The entries of past steps may have been freed.
     return { events: toEvents(await read(first, position.end), 0), position };
   }
+}
+
+/** The end of the last entry of a journal. The output of a completed run follows its entries. */
+function endOfEntries({ tape, first, count, head: seq }: JournalRecord, { seq: headSeq, run }: CheckpointRow): number {
+  const output = count === 0 && seq === headSeq && run?.output?.tape === tape ? run.output : undefined;
+  if (!output) return first + count;
+  return run?.history ? run.history.start + run.history.count : output.start;
 }
 
 /** The events of entries, without those of the first `known` ones. */

@@ -340,7 +340,8 @@ export class Execution {
 
   /** Ends the run with its last checkpoint, and the journal since then. */
   async #endWithoutCheckpoint(end: RunEnd): Promise<RunResult> {
-    await this.#journal.flush();
+    // A run that is resumed has all its attempts again.
+    await this.#journal.writeChange({ failures: 0, worked: this.#worked() });
     this.#journal.close(this.#closedError());
     const { owner } = this.#host.leases;
     const released = await releaseBranch(this.#reader, this.branch, { self: () => owner, change: toRunChange(end) });

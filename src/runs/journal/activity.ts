@@ -91,7 +91,7 @@ async function describePage(
       continue;
     }
     const { source, piece, isCut } = each;
-    const results = await decodePage(piece, items.slice(next, (next += piece.count)), state, { values: true });
+    const results = await decodePage(piece, items.slice(next, (next += piece.count)), state, { values: "all" });
     // A range that is cut may begin inside an entry.
     const intact: EntryResult[] = results.filter((result) => "entry" in result);
     const tracker = new EffectTracker(reader, {}, false);

@@ -121,25 +121,23 @@ function toHole({ row, turn }: EntrySource, reason: string): JournalHole {
   return { kind: "hole", turn, reason, checkpoint: row && { seq: row.seq, id: row.id } };
 }
 
-/** The entries of a branch that no checkpoint lists yet, and whether its run is in progress. */
+/** The entries of a branch that no checkpoint lists yet; `undefined` if there are none. */
 export async function readCurrentSource(
   reader: SessionReader,
   branch: string,
   heads: Heads,
-): Promise<{ readonly source: EntrySource | undefined; readonly isRunning: boolean }> {
+): Promise<EntrySource | undefined> {
   const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
   const head = heads.branch?.record.head;
-  if (!record || !head) return { source: undefined, isRunning: false };
+  if (!record || !head) return undefined;
   if (!("value" in record)) {
     reader.reportDamage(undefined, undefined, record.unreadable);
-    return { source: undefined, isRunning: false };
+    return undefined;
   }
   const journal = decodeJournal(record.value);
-  if (journal.number !== heads.session?.record.number) return { source: undefined, isRunning: false };
-  const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+  if (journal.number !== heads.session?.record.number) return undefined;
   const piece = unlistedEntries(journal, head);
-  const source = piece && { row: undefined, piece, turn: head.run?.turn ?? 0 };
-  return { source, isRunning: status?.status === "running" };
+  return piece && { row: undefined, piece, turn: head.run?.turn ?? 0 };
 }
 
 /** Lists the effects of all steps of a branch. */
@@ -152,10 +150,12 @@ export async function* readEffectHistory(
   const number = heads.session?.record.number;
   const head = heads.branch?.record.head;
   if (number === undefined || !head) return;
-  const { source, isRunning } = await readCurrentSource(reader, branch, heads);
+  const source = await readCurrentSource(reader, branch, heads);
+  const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+  const isRunning = status?.status === "running";
   const groups = options.order === "newest" ? newestFirst(reader, number, head) : oldestFirst(reader, number, head);
   const tracker = new EffectTracker(reader, options, isRunning);
-  const reading = { values: options.values !== "none" };
+  const reading = { values: options.values === "none" ? "none" : "all" } as const;
   async function* read(from: EntrySource): AsyncGenerator<Listed> {
     if (!from.piece) return;
     for await (const page of readEntryPages(reader, number as number, from.piece, reading))

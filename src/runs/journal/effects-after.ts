@@ -18,8 +18,8 @@ export async function readEffectsAfter(
 ): Promise<EffectSummary[]> {
   const head = heads.branch?.record.head;
   if (!head || heads.session?.record.number !== number) return [];
-  const { source } = await readCurrentSource(reader, branch, heads);
-  const sources = (await sourcesAfter(reader, number, head, target)).reverse();
+  const source = await readCurrentSource(reader, branch, heads);
+  const { sources, from } = await sourcesAfter(reader, number, head, target);
   const tracker = new EffectTracker(reader, { values: MAX_ARGUMENTS }, false);
   const effects: EffectSummary[] = [];
   const collect = (listed: ReturnType<EffectTracker["add"]>): void => {
@@ -27,27 +27,31 @@ export async function readEffectsAfter(
       if (effect.kind !== "tool") continue;
       const { name, callId, step, outcome, checkpoint } = effect;
       if (outcome !== "recorded" && outcome !== "unknown") continue;
+      if (from && checkpoint?.seq === from.row?.seq) continue;
       const given = effect.arguments;
       const text = typeof given === "string" ? given : (JSON.stringify(given) ?? "");
       effects.push({ name, callId, arguments: text, step, seq: checkpoint?.seq, outcome });
     }
   };
-  for (const each of source ? [...sources, source] : sources) {
-    if (!each.piece) continue;
-    for await (const page of readEntryPages(reader, number, each.piece, { values: true }))
+  for (const each of [from, ...sources.reverse(), source]) {
+    if (!each?.piece) continue;
+    for await (const page of readEntryPages(reader, number, each.piece, { values: "arguments" }))
       collect(tracker.add(each, page));
   }
   collect(tracker.end(true));
   return effects;
 }
 
-/** What the checkpoints after `target` list, newest first. */
+/**
+ * What the checkpoints after `target` list, newest first; and the entries of the step that the last common checkpoint is inside:
+ * later entries contain only the numbers of effects that were started there.
+ */
 async function sourcesAfter(
   reader: SessionReader,
   number: number,
   head: CheckpointRow,
   target: CheckpointRow,
-): Promise<EntrySource[]> {
+): Promise<{ readonly sources: EntrySource[]; readonly from: EntrySource | undefined }> {
   const sources: EntrySource[] = [];
   const mine = reader.lineage(number, head);
   const other = reader.lineage(number, target);
@@ -61,7 +65,8 @@ async function sourcesAfter(
     if (isIntact(a)) sources.push(toSource(a, parent && isIntact(parent) ? parent : undefined));
     a = parent;
   }
-  return sources;
+  const run = a && isIntact(a) && a.run?.midStep ? a.run : undefined;
+  return { sources, from: run && { row: a as CheckpointRow, piece: run.journal, turn: run.turn } };
 }
 
 async function nextRow(rows: AsyncGenerator<RowResult>): Promise<RowResult | undefined> {

@@ -30,8 +30,8 @@ export type EntryResult =
 
 /** How entries are read. */
 export interface ReadEntriesOptions {
-  /** Whether arguments and results are read. Without them, an effect that has returned has the value `null`. */
-  readonly values: boolean;
+  /** Whether arguments and results are read, or only arguments. Without results, an effect that has returned has the value `null`. */
+  readonly values: "all" | "arguments" | "none";
 }
 
 /** Reads the entries on these items, oldest first. */
@@ -119,7 +119,7 @@ export async function decodePage(
   try {
     const parts = frames.reverse().map((frame, index) => {
       const tree = parseFrame(frame, tape) as Record<string, never>;
-      return { tree: values ? tree : withoutValues(tree), path: `/${index}` };
+      return { tree: values === "all" ? tree : withoutValues(tree, values === "arguments"), path: `/${index}` };
     });
     const shadows = await decodeParts(parts, withItems(state, { tape, start, count }, items), holes);
     const byEntry = new Map<number, Hole[]>();
@@ -139,9 +139,9 @@ export async function decodePage(
   return results;
 }
 
-/** A parsed entry without its arguments, and with `null` for its result, so that nothing is read for them. */
-function withoutValues(tree: Record<string, never>): Record<string, never> {
-  const kept = Object.entries(tree).filter(([key]) => key !== "a");
+/** A parsed entry with `null` for its result, and possibly without its arguments, so that nothing is read for them. */
+function withoutValues(tree: Record<string, never>, keepArguments: boolean): Record<string, never> {
+  const kept = Object.entries(tree).filter(([key]) => keepArguments || key !== "a");
   return Object.fromEntries(kept.map(([key, value]) => [key, key === "v" ? null : value])) as Record<string, never>;
 }
 

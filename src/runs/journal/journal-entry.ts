@@ -4,6 +4,7 @@ import type { EffectKind } from "../../events/index.js";
 import { type ClassRegistry, type Hole, type Shadow, shadowToValue, toJson } from "../../state/index.js";
 import { invalidArgument, validateCount } from "../../util/index.js";
 import type { JournalOperation, Settler } from "./entry.js";
+import { describeThrown } from "./recorded-error.js";
 
 /** Which effects are listed, and how much of them. */
 export interface JournalOptions {
@@ -61,11 +62,14 @@ export interface JournalEntry {
   readonly usage: Usage | undefined;
   /** When a sleep ends, in milliseconds since 1970. */
   readonly until: number | undefined;
-  /** The host and the pid of the process that executed it; `undefined` if that is not in the history any more. */
+  /**
+   * The host and the pid of the process that executed it. Only the first effect after a claim names them, so it is `undefined` if
+   * that effect was not read: it was pruned, it is in an earlier step, or the order is `newest`.
+   */
   readonly worker: string | undefined;
   /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
   readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
-  /** The damaged parts of its arguments and its value, with paths such as `/value/3`. */
+  /** The parts of its arguments and its value that cannot be read, with paths such as `/value/3`: damaged, or of an unknown class. */
   readonly holes: readonly Hole[];
 }
 
@@ -117,15 +121,27 @@ export function describeEffect(
   const settledBy = operations
     .flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : []))
     .at(-1);
-  const show = (shadow: Shadow): unknown => boundValue(shadow, values, registry);
+  const unreadable: Hole[] = [];
+  const show = (shadow: Shadow, path: string): unknown => {
+    try {
+      return boundValue(shadow, values, registry);
+    } catch (error) {
+      // Its class is not registered here, or fails to decode it. The list of effects is needed all the same.
+      unreadable.push({ path, reason: describeThrown(error) });
+      return undefined;
+    }
+  };
+  // Only the hash of a model's input is stored.
+  const given = kind === "llm" || args === undefined ? undefined : show(args, "/arguments");
+  const value = outcome && "value" in outcome ? show(outcome.value, "/value") : undefined;
   return {
     ...fields,
+    holes: [...fields.holes, ...unreadable],
     index,
     kind,
     name,
     callId,
-    // Only the hash of a model's input is stored.
-    arguments: kind === "llm" || args === undefined ? undefined : show(args),
+    arguments: given,
     startedAt: at,
     duration: end?.answeredAt === undefined ? end?.took : Math.max(0, end.answeredAt - at),
     attempts: Math.max(
@@ -134,7 +150,7 @@ export function describeEffect(
     ),
     outcome: outcome ? (error ? "failed" : "recorded") : last.op === "again" ? "again" : isIdle ? "running" : open,
     settledBy,
-    value: outcome && "value" in outcome ? show(outcome.value) : undefined,
+    value,
     error: error && { name: error.name, message: error.message },
     usage: end?.usage,
     until,

@@ -43,7 +43,14 @@ export class WorkerListeners {
     return (this.#byType.get(type)?.size ?? 0) > 0;
   }
 
+  /** Calls all listeners. An error in a listener is logged and affects neither the run nor the worker. */
   emit(event: WorkerEvent): void {
-    for (const listener of this.#byType.get(event.type) ?? []) listener(event);
+    for (const listener of this.#byType.get(event.type) ?? []) {
+      try {
+        listener(event);
+      } catch (error) {
+        console.error(`savepoint: a listener for "${event.type}" of a worker failed:`, error);
+      }
+    }
   }
 }

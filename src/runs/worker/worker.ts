@@ -123,6 +123,8 @@ export class Worker implements AsyncDisposable {
   stop(options: { readonly grace?: number } = {}): Promise<void> {
     this.#stopping ??= this.#stop(options.grace ?? this.#settings.grace);
     this.#onStopped(this.#stopping);
+    // A caller of stop() gets the error, and so does a caller of run(), if there is one.
+    this.#stopped.catch(() => {});
     return this.#stopping;
   }
 
