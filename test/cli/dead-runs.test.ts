@@ -52,7 +52,7 @@ describe.concurrent("a run whose process has died", () => {
     expect(lines[1]).toContain('{"stock":{"$bigint":"3"},"said":"\\u001b[31mred"}');
     expect(lines[2]).toContain("failed TypeError: no⏎way \\u001b[31m");
     expect(lines[3]).toMatch(/charge.* unknown outcome/);
-    expect(stderr).toMatch(/^1 effect was interrupted.*savepoint answer order/);
+    expect(stderr).toMatch(/^1 effect was interrupted.*To resume, run your program again/);
     expect((await place.on(["journal", "order", "-q"])).stderr).toBe("");
   });
 
