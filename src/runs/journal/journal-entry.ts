@@ -61,7 +61,10 @@ export interface JournalEntry {
   readonly usage: Usage | undefined;
   /** When a sleep ends, in milliseconds since 1970. */
   readonly until: number | undefined;
-  /** The host and the pid of the process that executed it; `undefined` if that is not in the history any more. */
+  /**
+   * The host and the pid of the process that executed it. Only its first effect names a process: `undefined` if that is not in
+   * the history any more, and with `order: "newest"` if an older checkpoint lists it.
+   */
   readonly worker: string | undefined;
   /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
   readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
