@@ -357,10 +357,9 @@ describe.each(ALL_KINDS)("the effects of interrupted, changed and damaged steps 
   ] as const)("name that %s settled an unknown outcome; happened: %s", async (by, happened) => {
     const world = new World();
     const verdict = happened ? { happened, result: "found" } : { happened };
+    const policy = by === "verify" ? { onUnknown: by, verify: () => verdict as never } : { onUnknown: "ask" as const };
     const agent = onceAgent((run) =>
-      run.tool({ id: "c1", name: "pay", arguments: {} }, () => world.do("pay", "paid"), {
-        ...(by === "verify" ? { onUnknown: by, verify: () => verdict as never } : { onUnknown: "ask" as const }),
-      }),
+      run.tool({ id: "c1", name: "pay", arguments: {} }, () => world.do("pay", "paid"), policy),
     );
     await interruptIn(lab, await lab.open(), agent, "go", world, "pay");
     const sp = await lab.open();

@@ -12,7 +12,7 @@ const MAX_NODES = 16;
  * @param parent `undefined` if nothing ran before
  */
 export function findNodes(
-  { versions_seen: seen = {} }: Pick<StoredCheckpoint, "versions_seen">,
+  { versions_seen: seen = {} }: Partial<Pick<StoredCheckpoint, "versions_seen">>,
   parent: StoredCheckpoint | undefined,
 ): string[] {
   const before = parent?.versions_seen ?? {};
