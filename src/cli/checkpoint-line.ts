@@ -13,7 +13,8 @@ export function formatCheckpointLine(
   const { label, trigger, reason, kind } = info;
   const activity = describeActivity(info.activity, colors);
   // What happened says more than that a run saved it.
-  const isObvious = activity.length > 0 && kind === "automatic";
+  const nodes = nodesOf(info.metadata);
+  const isObvious = (activity.length > 0 || nodes !== "") && kind === "automatic";
   const isRunning = activity.length > 0 && info.status === "running";
   const parts = [
     colors.yellow(shortId(info.id)),
@@ -25,7 +26,7 @@ export function formatCheckpointLine(
     label === undefined ? "" : colors.green(`"${label}"`),
     kind === "manual" || isObvious ? "" : colors.dim(describeKind(kind)),
     trigger === undefined || isObvious ? "" : colors.dim(trigger),
-    colors.cyan(nodesOf(info.metadata)),
+    colors.cyan(nodes),
     ...activity,
     reason === undefined ? "" : reason,
     info.pinned ? colors.magenta("pinned") : "",
@@ -55,8 +56,11 @@ function describeActivity(activity: CheckpointActivity["activity"], colors: Colo
 
 const MAX_WORDS = 48;
 
-/** The nodes that LangGraph executed before a checkpoint, if its metadata names them. */
+/** The nodes that ran before a checkpoint of a LangGraph thread, as the saver or, in earlier versions, LangGraph names them. */
 function nodesOf(metadata: Readonly<Record<string, unknown>>): string {
+  if (typeof metadata["savepoint:ns"] !== "string") return "";
+  const { nodes } = metadata;
+  if (Array.isArray(nodes)) return nodes.join(", ");
   const { writes } = (metadata["metadata"] ?? {}) as { writes?: unknown };
   return typeof writes === "object" && writes !== null ? Object.keys(writes).join(", ") : "";
 }

@@ -168,6 +168,33 @@ describe.concurrent("log", () => {
     expect(await seqs("-n", "0")).toEqual([]);
   });
 
+  it("--since lists only the checkpoints since a time, of one session or of all", async (context) => {
+    const own = createPlace(context);
+    const age = { hours: 0 };
+    const sp = await own.open(own.url, { now: () => Date.now() - age.hours * 3_600_000 });
+    const saves = [
+      ["old", 50],
+      ["both", 49],
+      ["both", 3],
+      ["both", 1],
+      ["new", 1],
+    ] as const;
+    for (const [session, hours] of saves) {
+      age.hours = hours;
+      await sp.session(session).save({ hours });
+    }
+    const listed = async (...args: string[]): Promise<string[]> =>
+      (await own.jsonl(["log", ...args])).map(({ sessionId, seq }) => `${sessionId}#${seq}`);
+    expect(await listed("both", "--since", "2h")).toEqual(["both#2"]);
+    expect(await listed("both", "--since", "1d")).toEqual(["both#2", "both#1"]);
+    expect(await listed("both", "--since", "1d", "--oldest", "-n", "1")).toEqual(["both#1"]);
+    expect(await listed("both", "--since", "1d", "-n", "1")).toEqual(["both#2"]);
+    expect(await listed("--since", "1d")).toEqual(["new#0", "both#2", "both#1"]);
+    expect(await listed("--since", new Date(Date.now() + 3_600_000).toISOString())).toEqual([]);
+    expect(await own.text(["log", "--since", "2h"])).not.toContain("old");
+    expect((await own.fail(["log", "--since", "soon"], 2)).message).toContain("2026-01-31");
+  });
+
   it("log without a session lists all sessions, and --limit counts checkpoints of all of them", async () => {
     const listed = await place().json(["log"]);
     expect(listed.map(({ sessionId, seq }: { sessionId: string; seq: number }) => `${sessionId}#${seq}`)).toEqual([

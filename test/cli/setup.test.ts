@@ -199,7 +199,7 @@ describe("output for programs", () => {
       [["migrate"], "migrated store"],
       [["compact"], "after before blobs bytes items sessions"],
       [["cancel", "trip"], "cancelled session"],
-      [["fork", "trip#1"], "branch from head session"],
+      [["fork", "trip#1"], "branch effectsAfter from head session"],
     ];
     const inForm = (form: string): Promise<Ended[]> => Promise.all(shapes.map(([args]) => tool().on([...args, form])));
     const [asJson, asLines] = [await inForm("--json"), await inForm("--jsonl")];

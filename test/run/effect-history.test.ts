@@ -1,15 +1,23 @@
 /** The effects of all steps of a session, and what a rewind may repeat. */
 import { describe, expect, it } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { hostname } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import {
   defineAgent,
   type JournalEntry,
   type JournalHole,
-  type Savepoint,
+  Savepoint,
   type StoredClass,
   type Strategy,
 } from "../../src/index.js";
-import { ALL_KINDS, useLab } from "./lab.js";
+import { seqOfRowKey } from "../../src/records/index.js";
+import type { Store } from "../../src/store.js";
+import { defineHanging } from "./hanging-child.mjs";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { ALL_KINDS, interruptIn, once as onceAgent, useLab, World } from "./lab.js";
 
 /** Calls a model and, in every second step, a tool; completes after `steps` steps. */
 function worker(strategy: Strategy, steps: number) {
@@ -153,6 +161,36 @@ describe.each(ALL_KINDS)("the effects of all steps on $name", (kind) => {
   });
 });
 
+it("the processes before and after a takeover are named in the effects of the session", async () => {
+  const folder = await makeFolder();
+  const url = `sqlite:${join(folder, "store.db")}`;
+  const child = spawn(process.execPath, [fileURLToPath(new URL("./hanging-child.mjs", import.meta.url)), url], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exit = once(child, "exit");
+  try {
+    await Promise.race([once(child.stdout, "data"), exit.then(() => expect.fail("the child has ended"))]);
+    child.kill("SIGKILL");
+    await exit;
+    await using sp = await Savepoint.open(url);
+    await sp.run(
+      defineHanging(defineAgent, () => "done"),
+      { session: "s", resume: true },
+    );
+    const [theirs, ours] = [`${hostname()}:${child.pid}`, `${hostname()}:${process.pid}`];
+    const workers = (await all(sp)).map((entry) => entry.kind !== "hole" && [entry.step, entry.name, entry.worker]);
+    expect(workers).toEqual([
+      [1, "first", theirs],
+      [2, "before", theirs],
+      [2, "hangs", ours],
+      [3, "last", ours],
+    ]);
+  } finally {
+    child.kill("SIGKILL");
+    await removeFolder(folder);
+  }
+});
+
 describe("tool calls after a checkpoint", () => {
   const lab = useLab(ALL_KINDS[0] as (typeof ALL_KINDS)[number]);
 
@@ -275,3 +313,181 @@ describe("tool calls after a checkpoint", () => {
     expect(last?.activity?.reply).toMatch(/^reply 3 x/);
   });
 });
+
+describe.each(ALL_KINDS)("the effects of interrupted, changed and damaged steps on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it.each([
+    ["an entry", '"c":"c2"', ["1.0 llm recorded", "hole", ...FIVE_STEPS.slice(3)]],
+    ["a result that is stored beside its entry", '"reply 3', FIVE_STEPS],
+  ] as const)("have a hole where %s is damaged, and the rest is listed", async (_, damaged, expected) => {
+    await (await lab.open()).run(worker("everyStep", 5), { session: "s", input: undefined });
+    const sp = await Savepoint.open(damageItems(lab.store(), damaged), { now: lab.now });
+    expect(brief(await all(sp))).toEqual(expected);
+    expect(brief(await all(sp, "newest"))).toEqual([...expected].reverse());
+    const entries = await all(sp);
+    if (expected === FIVE_STEPS) {
+      expect(entries[3]).toMatchObject({ kind: "llm", holes: [{ path: "/value", reason: "it is damaged" }] });
+      expect(entries[4]).toMatchObject({ holes: [] });
+    } else {
+      expect(entries[1]).toMatchObject({ kind: "hole", turn: 1, reason: "it is damaged" });
+      const { seq } = (entries[1] as JournalHole).checkpoint ?? expect.fail();
+      const activities = await sp.session("s").activity().all();
+      expect(activities.find((each) => each.seq === seq)?.activity).toMatchObject({ isPartial: true });
+    }
+  });
+
+  it("have a hole where the checkpoint that lists them is damaged", async () => {
+    const intact = await lab.open();
+    await intact.run(worker("everyStep", 5), { session: "s", input: undefined });
+    const third = (await intact.session("s").load({ step: 3 })) ?? expect.fail();
+    const sp = await Savepoint.open(damageRow(lab.store(), third.seq), { now: lab.now, on: { damage: () => {} } });
+    const expected = [...FIVE_STEPS.slice(0, 3), "hole", ...FIVE_STEPS.slice(4)];
+    const entries = await all(sp);
+    expect(brief(entries)).toEqual(expected);
+    expect(entries[3]).toMatchObject({ reason: `checkpoint #${third.seq}: it is damaged`, turn: 1 });
+    expect(brief(await all(sp, "newest"))).toEqual([...expected].reverse());
+  });
+
+  it("have one hole before the entries that can still be found in a long range without checkpoints", async () => {
+    await (await lab.open()).run(worker("never", 200), { session: "s", input: undefined });
+    const sp = await Savepoint.open(damageItems(lab.store(), '"c":"c50"'), { now: lab.now });
+    const listed = brief(await all(sp));
+    expect(listed.filter((entry) => entry === "hole")).toHaveLength(1);
+    const at = listed.indexOf("hole");
+    expect(listed.slice(at + 1, at + 3)).toEqual(["51.0 llm recorded", "52.0 llm recorded"]);
+    expect(listed.at(-1)).toBe("200.1 charge recorded");
+    expect((await all(sp, "newest")).reverse()).toEqual(await all(sp));
+  });
+
+  it("are listed from before and after a restart of the step, and a tool call that is kept only once", async () => {
+    const world = new World();
+    const agentOf = (isChanged: boolean) =>
+      defineAgent({
+        name: "a",
+        // No checkpoint lists the entries from before the restart.
+        strategy: "never",
+        initial: (_input: string) => ({}),
+        async step(run) {
+          if (isChanged) await run.effect("new", () => world.do("new"));
+          else await run.llm(() => "a reply");
+          await run.tool({ id: "c1", name: "pay", arguments: {} }, () => world.do("pay", "paid"));
+          return run.complete(await run.effect("last", () => world.do("last")));
+        },
+      });
+    await interruptIn(lab, await lab.open(), agentOf(false), "go", world, "last");
+    const sp = await lab.open();
+    await sp.run(agentOf(true), { session: "s", input: "go", restartStep: true });
+    expect(world.log).toEqual(["pay", "last", "new", "last"]);
+    const expected = ["1.0 llm recorded", "1.1 pay recorded", "1.0 new recorded", "1.2 last recorded"];
+    expect(brief(await all(sp))).toEqual(expected);
+    expect(brief(await all(sp, "newest"))).toEqual([...expected].reverse());
+    await sp.compact();
+    expect(brief(await all(sp))).toEqual(expected);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  it("include those of a turn of an open run that was abandoned, with their turn", async () => {
+    const world = new World();
+    const options = { session: "s", agent: "shop", initial: () => ({}) };
+    const first = await (await lab.open()).openRun({ ...options, turn: "one" });
+    await first.tool({ id: "c1", name: "charge", arguments: {} }, () => "charged");
+    await first.stepDone();
+    await first.llm(() => "a reply", { input: [] });
+    const isHanging = world.hangIn("mail");
+    first.tool({ id: "c2", name: "mail", arguments: {} }, () => world.do("mail")).catch(() => {});
+    await isHanging;
+    await lab.idle();
+    lab.crash();
+    const sp = await lab.open();
+    const second = await sp.openRun({ ...options, turn: "two", abandon: true });
+    await second.llm(() => "another reply", { input: [] });
+    await second.complete("done");
+    const entries = (await all(sp)) as JournalEntry[];
+    expect(entries.map(({ turn, name, outcome }) => `${turn} ${name} ${outcome}`)).toEqual([
+      "1 charge recorded",
+      "1 llm recorded",
+      "1 mail unknown",
+      "2 llm recorded",
+    ]);
+    expect(await sp.session("s").effectsAfter({ step: 0 })).toMatchObject([{ callId: "c1" }, { callId: "c2" }]);
+    await sp.compact();
+    expect(await all(sp)).toEqual(entries);
+  });
+
+  it.each([
+    ["verify", true],
+    ["verify", false],
+    ["answer", true],
+    ["answer", false],
+  ] as const)("name that %s settled an unknown outcome; happened: %s", async (by, happened) => {
+    const world = new World();
+    const verdict = happened ? { happened, result: "found" } : { happened };
+    const policy = by === "verify" ? { onUnknown: by, verify: () => verdict as never } : { onUnknown: "ask" as const };
+    const agent = onceAgent((run) =>
+      run.tool({ id: "c1", name: "pay", arguments: {} }, () => world.do("pay", "paid"), policy),
+    );
+    await interruptIn(lab, await lab.open(), agent, "go", world, "pay");
+    const sp = await lab.open();
+    if (by === "answer") {
+      expect(await sp.run(agent, { session: "s", resume: true })).toMatchObject({ status: "waiting" });
+      await sp.answer("s", verdict);
+    }
+    expect(await sp.run(agent, { session: "s", resume: true })).toMatchObject({ output: happened ? "found" : "paid" });
+    expect(await all(sp)).toMatchObject([
+      { name: "pay", outcome: "recorded", settledBy: by, value: happened ? "found" : "paid" },
+    ]);
+  });
+
+  it("of a fork are those up to the fork and its own, and the original branch keeps its own", async () => {
+    const sp = await lab.open();
+    const agent = worker("everyStep", 5);
+    await sp.run(agent, { session: "s", input: undefined });
+    const fork = await sp.session("s").fork({ step: 3 }, { branch: "other" });
+    const listed = async (branch: string): Promise<(JournalEntry | JournalHole)[]> =>
+      sp.session("s", { branch }).journal({ all: true }).all();
+    expect(brief(await listed("other"))).toEqual(FIVE_STEPS.slice(0, 4));
+    expect(await sp.session("s").effectsAfter({ step: 3 })).toMatchObject([{ callId: "c4" }]);
+    expect(await fork.effectsAfter({ step: 3 })).toEqual([]);
+    await sp.run(worker("everyStep", 6), { session: "s", branch: "other", resume: true });
+    const own = [...FIVE_STEPS, "6.0 llm recorded", "6.1 charge recorded"];
+    expect(brief(await listed("other"))).toEqual(own);
+    expect(brief(await listed("main"))).toEqual(FIVE_STEPS);
+    const [main, other] = [await listed("main"), await listed("other")];
+    expect(other.slice(0, 4)).toEqual(main.slice(0, 4));
+    expect(other[4]?.checkpoint).not.toEqual(main[4]?.checkpoint);
+    await sp.compact();
+    expect(brief(await listed("other"))).toEqual(own);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+});
+
+/** A store on the same data in which the items that contain a text are damaged. */
+function damageItems(store: Store, text: string): Store {
+  return override(store, {
+    items: async (spans) =>
+      (await store.items(spans)).map((item) => ("json" in item && item.json.includes(text) ? DAMAGED : item)),
+  });
+}
+
+/** A store on the same data in which the row of a checkpoint is damaged. */
+function damageRow(store: Store, seq: number): Store {
+  const isDamaged = (key: string): boolean => key.startsWith("z") && seqOfRowKey(key) === seq;
+  const damage = <T extends { readonly key: string } | undefined>(records: readonly T[]) =>
+    records.map((record) => (record && isDamaged(record.key) ? { key: record.key, ...DAMAGED } : record));
+  return override(store, {
+    get: async (keys) => damage(await store.get(keys)),
+    list: async (range, options) => damage(await store.list(range, options)),
+  });
+}
+
+const DAMAGED = { unreadable: "it is damaged" };
+
+function override(store: Store, methods: Partial<Store>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(name in methods ? methods : target, name);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+}

@@ -1,4 +1,4 @@
-import type { Question, Savepoint } from "../../index.js";
+import type { Question, Savepoint, SessionInfo } from "../../index.js";
 import { parseJson } from "../arguments.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
@@ -15,18 +15,22 @@ interface Options {
   readonly happened?: boolean;
   readonly result?: unknown;
   readonly question?: string;
+  readonly tool?: string;
+  readonly dropToolCalls?: boolean;
   readonly branch?: string;
 }
 
 export const answer = defineVerb<Options>({
   name: "answer",
   group: "Run",
-  summary: "answer the question that a session waits for",
+  summary: "answer the question that a session waits for, or tool calls without a result",
   examples: [
     ["savepoint answer order-88", "show the question and type the answer"],
     ["savepoint answer order-88 --text yes", "answer without a prompt"],
     ["savepoint answer order-88 --happened --result '\"receipt 7\"'", "an interrupted tool did happen"],
     ["savepoint answer order-88 --no-happened", "it did not happen: execute it again"],
+    ["savepoint answer chat-7 --tool call_1 --result '\"paid\"'", "give a tool call in saved messages its result"],
+    ["savepoint answer chat-7 --drop-tool-calls", "remove the tool calls without a result"],
   ],
   declare(command) {
     command
@@ -35,7 +39,12 @@ export const answer = defineVerb<Options>({
       .option("--text <text>", "the answer as a string")
       .option("--happened", "the interrupted tool did happen")
       .option("--no-happened", "the interrupted tool did not happen")
-      .option("--result <json>", "with --happened: what the tool returned", parseJson)
+      .option("--result <json>", "with --happened or --tool: what the tool returned", parseJson)
+      .option("--tool <id>", "give a tool call in the messages of a session without a run the --result")
+      .option(
+        "--drop-tool-calls",
+        "remove the tool calls without a result from the messages of a session without a run",
+      )
       .option("--question <id>", "the question, if there are several")
       .option("-b, --branch <name>", "the branch (default: main)");
     // Commander sets `happened` to true because of --no-happened. Without either option it stays open.
@@ -45,6 +54,7 @@ export const answer = defineVerb<Options>({
     const sp = await cli.open();
     const { branch, question: questionId } = options;
     const info = await requireSession(sp, id, branch);
+    if (options.tool !== undefined || options.dropToolCalls) return resolveCalls(cli, sp, info, options);
     const questions = branch === undefined || branch === "main" ? info.questions : await questionsOf(sp, id, branch);
     const question = questions.find((each) => questionId === undefined || each.id === questionId);
     const answered = answerFrom(options);
@@ -53,7 +63,7 @@ export const answer = defineVerb<Options>({
     }
     if (!answered && !question) {
       if (questions.length > 0) throw usageError(`Session ${quote(id)} has no question ${quote(questionId ?? "")}.`);
-      throw usageError(`Session ${quote(id)} waits for no answer: its status is ${info.status}.`);
+      throw usageError(await explainNoQuestion(sp, info, branch));
     }
     const value = answered ? answered.value : await prompt(cli, question as Question);
     await sp.answer(id, value, {
@@ -67,6 +77,44 @@ export const answer = defineVerb<Options>({
     cli.output.note(`To resume, ${suggestResume(cli)}`);
   },
 });
+
+/** Gives a tool call in the messages of the head its result, or removes all calls without one. */
+async function resolveCalls(cli: Cli, sp: Savepoint, { id, status }: SessionInfo, options: Options): Promise<void> {
+  const { tool, dropToolCalls = false, result, value, text, happened, question, branch } = options;
+  if (dropToolCalls && tool !== undefined) throw usageError("Pass only one of --tool and --drop-tool-calls.");
+  if (tool !== undefined && result === undefined) throw usageError("--tool needs --result.");
+  if (dropToolCalls && result !== undefined) throw usageError("--drop-tool-calls cannot be combined with --result.");
+  if ([value, text, happened, question].some((each) => each !== undefined)) {
+    throw usageError("--tool and --drop-tool-calls cannot be combined with the answer to a question.");
+  }
+  if (!IDLE.includes(status)) {
+    throw usageError(`The tool calls of session ${quote(id)} belong to its run, which is ${status}: resume the run.`);
+  }
+  const session = sp.session(id, branch === undefined ? {} : { branch });
+  const before = await session.latest();
+  const info = await session.resolveToolCalls(tool === undefined ? "drop" : { [tool]: result });
+  const isUnchanged = before?.id === info.id;
+  await cli.output.result({ session: id, checkpoint: info.id, seq: info.seq }, () =>
+    isUnchanged ? "Every tool call has a result: nothing was changed." : `Saved as checkpoint #${info.seq}.`,
+  );
+}
+
+/** Statuses of sessions without a run, or whose run has ended. */
+const IDLE: readonly string[] = ["open", "completed", "failed"];
+
+/** Why there is nothing to answer, and what to do instead. */
+async function explainNoQuestion(sp: Savepoint, info: SessionInfo, branch: string | undefined): Promise<string> {
+  const { id, status, head } = info;
+  if (status === "waiting" && typeof head?.metadata["savepoint:ns"] === "string") {
+    return `Session ${quote(id)} is a LangGraph thread, so its graph must answer: graph.invoke(new Command({ resume: answer }), config).`;
+  }
+  const calls = IDLE.includes(status)
+    ? ((await sp.session(id, branch === undefined ? {} : { branch }).latest())?.pendingToolCalls ?? [])
+    : [];
+  if (calls.length === 0) return `Session ${quote(id)} waits for no answer: its status is ${status}.`;
+  const names = calls.map(({ id: call, name }) => `${name} (${call})`).join(", ");
+  return `Session ${quote(id)} waits for no answer, but has tool calls without a result: ${names}. Pass --tool <id> --result <json>, or --drop-tool-calls to remove them.`;
+}
 
 /** The questions of a branch other than main. Its status is the first event of `watch`. */
 async function questionsOf(sp: Savepoint, id: string, branch: string): Promise<readonly Question[]> {

@@ -189,7 +189,6 @@ function adviseResume(cli: Cli): string {
 
 /** What to do about sessions with a certain status. */
 const SESSION_ADVICE: Readonly<Record<string, string>> = {
-  waiting: 'Run "savepoint answer <session>" where a question is open',
   failed: 'Run "savepoint sessions --status failed" for the reasons',
   halted: 'Run "savepoint sessions --status halted" for the reasons',
 };
@@ -204,9 +203,25 @@ async function* checkSessions(cli: Cli, sp: Savepoint): AsyncGenerator<Finding> 
   const counts = [...byStatus].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
   const scope = count === MAX_SESSIONS ? ` among the newest ${MAX_SESSIONS}` : "";
   yield ok("sessions", count === 0 ? "none" : `${counts}${scope}`);
+  yield* checkWaiting(byStatus.get("waiting") ?? []);
   for (const [status, advice] of Object.entries({ interrupted: adviseResume(cli), ...SESSION_ADVICE })) {
     const infos = byStatus.get(status) ?? [];
     if (infos.length > 0) yield { check: status, state: "note", detail: listIds(infos), advice };
+  }
+}
+
+/** A session that waits has a question, or a time at which it wakes; or it is a thread, which only its graph can resume. */
+function* checkWaiting(infos: readonly SessionInfo[]): Generator<Finding> {
+  const asking = infos.filter(({ questions }) => questions.length > 0);
+  const others = infos.filter(({ questions, wakeAt }) => questions.length === 0 && wakeAt === undefined);
+  const sleeping = infos.filter((info) => !asking.includes(info) && !others.includes(info));
+  const found: readonly (readonly [readonly SessionInfo[], string])[] = [
+    [asking, 'Run "savepoint answer <session>"'],
+    [others, "Resume a LangGraph thread with graph.invoke(new Command({ resume: answer }), config)"],
+    [sleeping, "A worker resumes them when their time comes"],
+  ];
+  for (const [group, advice] of found) {
+    if (group.length > 0) yield { check: "waiting", state: "note", detail: listIds(group), advice };
   }
 }
 

@@ -1,5 +1,5 @@
 import type { CheckpointActivity, Savepoint, Session, SessionInfo } from "../../index.js";
-import { parseCount } from "../arguments.js";
+import { parseCount, parseTime } from "../arguments.js";
 import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
@@ -16,6 +16,7 @@ interface Options {
   readonly branch?: string;
   readonly limit?: number;
   readonly oldest?: boolean;
+  readonly since?: number;
 }
 
 export const log = defineVerb<Options>({
@@ -26,6 +27,7 @@ export const log = defineVerb<Options>({
     ["savepoint log order-88", "the history of the newest checkpoint"],
     ["savepoint log order-88 --graph", "all branches, drawn as lanes"],
     ["savepoint log --limit 50", "the newest sessions with their checkpoints"],
+    ["savepoint log --since 2h", "what was saved in the last two hours"],
     ["savepoint log order-88 --jsonl | jq .seq", "one object per checkpoint"],
   ],
   declare(command) {
@@ -35,12 +37,14 @@ export const log = defineVerb<Options>({
       .option("--all", "list the checkpoints of all branches in the order in which they were saved")
       .option("-b, --branch <name>", "list the history of this branch (default: main)")
       .option("-n, --limit <count>", "list at most this many", parseCount)
+      .option("--since <time>", "list only checkpoints saved since a date, or an age such as 3d", parseTime)
       .option("--oldest", "list the oldest first");
   },
   async run(cli, [id], options) {
     const sp = await cli.read();
     if (options.graph && options.oldest) throw usageError("--graph cannot be combined with --oldest.");
-    const sessions = id === undefined ? sp.sessions.list() : [await requireSession(sp, id, options.branch)];
+    const updated = options.since === undefined ? {} : { since: options.since };
+    const sessions = id === undefined ? sp.sessions.list(updated) : [await requireSession(sp, id, options.branch)];
     if (cli.output.format !== "text") return cli.output.stream(listCheckpoints(sp, sessions, options));
     const printed = await printSessions(cli, sp, sessions, options);
     if (printed === 0 && !cli.output.closed) cli.output.note("No checkpoints.");
@@ -101,12 +105,26 @@ async function* listCheckpoints(
   }
 }
 
-function readHistory(session: Session, { graph, all, limit, oldest }: Options): AsyncIterable<CheckpointActivity> {
-  return session.activity({
+async function* readHistory(session: Session, options: Options): AsyncGenerator<CheckpointActivity> {
+  const { graph, all, limit = Number.POSITIVE_INFINITY, oldest, since } = options;
+  // With `since`, checkpoints are skipped that must not count.
+  const isLimited = limit !== Number.POSITIVE_INFINITY && !(oldest && since !== undefined);
+  const history = session.activity({
     allBranches: Boolean(graph || all),
-    ...(limit !== undefined && limit !== Number.POSITIVE_INFINITY && { limit }),
+    ...(isLimited && { limit }),
     ...(oldest && { order: "oldest" as const }),
   });
+  let listed = 0;
+  for await (const info of history) {
+    if (listed >= limit) return;
+    if (since !== undefined && info.createdAt < since) {
+      // Newest first, everything after it is older.
+      if (oldest) continue;
+      return;
+    }
+    yield info;
+    listed++;
+  }
 }
 
 function branchOption({ branch }: Options): { branch?: string } {

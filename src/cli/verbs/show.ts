@@ -66,7 +66,7 @@ export const show = defineVerb<Options>({
     if (calls.length > 0) {
       const names = calls.map(({ id, name: tool }) => `${tool} (${id})`).join(", ");
       output.warn(
-        `tool calls without a result: ${names}. Models reject such a history: answer or drop them with session.resolveToolCalls()`,
+        `tool calls without a result: ${names}. Models reject such a history: answer or drop them with "savepoint answer" or session.resolveToolCalls()`,
       );
     }
     const state = toJson(checkpoint.state);

@@ -1,7 +1,7 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { asIntegration, lastPut, toThreadCheckpoint } from "./stored.js";
+import { asIntegration, lastPut, type StoredFields, toThreadCheckpoint } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
 import { storedId } from "./address.js";
@@ -45,6 +45,7 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
       parent: entry.parent,
       ...lastPut(loaded, annotations),
       source: info.trigger,
+      nodes: (info.metadata as Partial<StoredFields>).nodes ?? [],
       pinned: info.pinned,
       onlyOnHead: false,
       mayDangle: true,

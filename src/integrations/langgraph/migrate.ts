@@ -110,6 +110,7 @@ async function copyTuple(thread: Thread, { address, id }: Listed, tuple: Checkpo
     state: encode(state) as Parameters<typeof putCheckpoint>[1]["state"],
     metadata: encode(tuple.metadata),
     source: tuple.metadata?.source,
+    nodes: [],
     pinned: tuple.metadata?.counters_since_delta_snapshot !== undefined,
     onlyOnHead: false,
     mayDangle: true,

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions } from "../../index.js";
 import { storedId, type ThreadAddress } from "./address.js";
+import { findNodes } from "./nodes.js";
 import { type PutRequest, resolveChannels } from "./put-request.js";
 import {
   asIntegration,
@@ -32,6 +33,8 @@ export interface EncodedCheckpoint {
   readonly metadata: unknown;
   /** Why LangGraph puts it. */
   readonly source: string | undefined;
+  /** The nodes that ran since its parent, if that is known. */
+  readonly nodes: readonly string[];
   /** Keep it and its ancestors from being pruned: its values are computed from the writes of all of them. */
   readonly pinned: boolean;
   /** Reject it with `CONFLICT` if its parent is not the newest checkpoint of the namespace. */
@@ -57,7 +60,8 @@ export async function put(
   );
   const state: StoredCheckpoint = { ...request.rest, channel_values: values };
   const onlyOnHead = rejectBranching && !request.isFork;
-  const checkpoint = { address, id, parent, state, metadata, source, pinned, onlyOnHead, mayDangle: false };
+  const nodes = source === "loop" ? findNodes(state, parentState) : [];
+  const checkpoint = { address, id, parent, state, metadata, source, nodes, pinned, onlyOnHead, mayDangle: false };
   cache.forget(address);
   const info = await putUnlessDeleted(thread, request, checkpoint);
   const { head } = thread.branch(address);
@@ -185,7 +189,7 @@ function buildSave(checkpoint: EncodedCheckpoint): {
   readonly state: ThreadState;
   readonly options: SaveOptions & { readonly metadata: StoredFields };
 } {
-  const { address, id, metadata, source, pinned } = checkpoint;
+  const { address, id, metadata, source, nodes, pinned } = checkpoint;
   const { state, fields } = splitCheckpoint(checkpoint.state);
   const channels = Object.keys(state.channel_values);
   return {
@@ -196,7 +200,13 @@ function buildSave(checkpoint: EncodedCheckpoint): {
       status: statusOfCheckpoint(checkpoint.state),
       pinned,
       ...(source !== undefined && { trigger: source }),
-      metadata: { "savepoint:ns": address.namespace, channels, ...fields, metadata },
+      metadata: {
+        "savepoint:ns": address.namespace,
+        channels,
+        ...fields,
+        metadata,
+        ...(nodes.length > 0 && { nodes }),
+      },
     }),
   };
 }

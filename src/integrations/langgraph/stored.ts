@@ -30,6 +30,8 @@ export interface StoredFields extends Record<string, unknown> {
   readonly checkpoint?: Rest;
   /** LangGraph's own metadata. */
   readonly metadata: unknown;
+  /** The nodes that ran since its parent. Missing if there are none. */
+  readonly nodes?: readonly string[];
   /** The id of its parent, if the parent is missing in this thread. */
   readonly parent?: string;
   /** A checkpoint with a higher id existed when it was saved. */

@@ -103,9 +103,9 @@ export class Step implements EffectOwner {
 
   /** Adds an entry to the journal. The first one of this attempt, and of each step of an external loop, names its step. */
   record(entry: JournalOperation): void {
-    const { journal, step: first } = this.#host;
+    const { journal, step: first, turn } = this.#host;
     const step = first + this.stepsDone;
-    const mark = { step, epoch: journal.record.epoch, continues: this.#hasEntries };
+    const mark = { step, epoch: journal.record.epoch, turn, continues: this.#hasEntries };
     journal.add(this.#markedStep === step ? entry : { ...entry, mark });
     this.#markedStep = step;
     this.#hasEntries = true;
@@ -156,6 +156,7 @@ export class Step implements EffectOwner {
       ...(took !== undefined && { took }),
       ...(attempts !== undefined && { attempts }),
       ...(settledBy && { settledBy }),
+      ...(effect.kept?.outcome && { isKept: true as const }),
     });
     if (this.isOver) return never();
     const { kind, name, callId } = effect.started;

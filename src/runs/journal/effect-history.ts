@@ -16,6 +16,8 @@ export interface EntrySource {
   readonly row: CheckpointRow | undefined;
   readonly piece: Piece | undefined;
   readonly turn: number;
+  /** Why the checkpoint that lists them cannot be read. */
+  readonly unreadable?: string;
 }
 
 /** What is known of an effect while its entries are read. */
@@ -24,7 +26,8 @@ interface EffectRecord {
   readonly operations: JournalOperation[];
   readonly holes: Hole[];
   source: EntrySource;
-  step: number | undefined;
+  readonly step: number | undefined;
+  readonly turn: number | undefined;
   worker: string | undefined;
 }
 
@@ -37,6 +40,7 @@ export class EffectTracker {
   readonly #isRunning: boolean;
   #effects = new Map<number, EffectRecord>();
   #step: number | undefined;
+  #turn: number | undefined;
   #worker: string | undefined;
   /** The processes by tape and epoch. */
   readonly #workers = new Map<string, string>();
@@ -62,10 +66,11 @@ export class EffectTracker {
       if (worker) this.#workers.set(`${tape}/${worker.epoch}`, worker.name);
       if (mark) {
         this.#step = mark.step;
+        this.#turn = mark.turn;
         this.#worker = this.#workers.get(`${tape}/${mark.epoch}`);
       }
       // A tool call that is kept when its step is restarted is listed already.
-      if (result.entry.op !== "kept") this.#apply(source, result.entry, result.holes);
+      if (!isRepeated(result.entry)) this.#apply(source, result.entry, result.holes);
     }
     return [...done, ...this.#takeSettled()];
   }
@@ -81,7 +86,7 @@ export class EffectTracker {
     const { index } = entry;
     let effect = this.#effects.get(index);
     if (!effect) {
-      effect = { index, operations: [], holes: [], source, step: this.#step, worker: this.#worker };
+      effect = { index, operations: [], holes: [], source, step: this.#step, turn: this.#turn, worker: this.#worker };
       this.#effects.set(index, effect);
     }
     effect.operations.push(entry);
@@ -101,13 +106,13 @@ export class EffectTracker {
     return settled;
   }
 
-  #describe({ index, operations, holes, source, step, worker }: EffectRecord, isLast: boolean): Listed[] {
-    const { row, turn } = source;
+  #describe({ index, operations, holes, source, step, turn, worker }: EffectRecord, isLast: boolean): Listed[] {
+    const { row } = source;
     const entry = describeEffect(index, operations, {
       registry: this.#reader.context.registry,
       open: isLast && this.#isRunning ? "running" : "unknown",
       values: this.#options.values ?? "full",
-      turn,
+      turn: turn ?? source.turn,
       step: step ?? row?.step,
       worker,
       holes,
@@ -115,6 +120,10 @@ export class EffectTracker {
     });
     return entry ? [entry] : [];
   }
+}
+
+function isRepeated(entry: JournalOperation): boolean {
+  return entry.op === "kept" || (entry.op === "end" && entry.isKept === true);
 }
 
 function toHole({ row, turn }: EntrySource, reason: string): JournalHole {
@@ -157,6 +166,7 @@ export async function* readEffectHistory(
   const tracker = new EffectTracker(reader, options, isRunning);
   const reading = { values: options.values === "none" ? "none" : "all" } as const;
   async function* read(from: EntrySource): AsyncGenerator<Listed> {
+    if (from.unreadable !== undefined) yield* [...tracker.end(), toHole(from, from.unreadable)];
     if (!from.piece) return;
     for await (const page of readEntryPages(reader, number as number, from.piece, reading))
       yield* tracker.add(from, page);
@@ -183,9 +193,17 @@ export async function* readEffectHistory(
 /** The sources of a branch from the root to the head. Reads all rows first, and keeps only their numbers. */
 async function* oldestFirst(reader: SessionReader, number: number, head: CheckpointRow): AsyncGenerator<EntrySource[]> {
   const seqs: number[] = [];
+  /** The damaged checkpoints, by the seq of the next intact one. */
+  const lost = new Map<number, RowDamage[]>();
+  let child = head.seq;
   for await (const row of reader.lineage(number, head)) {
-    if (!isIntact(row)) reader.reportDamage(undefined, row.seq, row.unreadable);
-    else if (row.seq !== head.seq) seqs.push(row.seq);
+    if (isIntact(row)) {
+      child = row.seq;
+      if (row.seq !== head.seq) seqs.push(row.seq);
+    } else {
+      reader.reportDamage(undefined, row.seq, row.unreadable);
+      lost.set(child, [row, ...(lost.get(child) ?? [])]);
+    }
   }
   seqs.reverse();
   let parent: CheckpointRow | undefined;
@@ -194,6 +212,7 @@ async function* oldestFirst(reader: SessionReader, number: number, head: Checkpo
     if (at + ROWS > seqs.length) rows.push(head);
     const sources: EntrySource[] = [];
     for (const row of rows) {
+      for (const damage of lost.get(row.seq) ?? []) sources.push(toLostSource(damage, row));
       sources.push(toSource(row, parent));
       parent = row;
     }
@@ -207,21 +226,44 @@ const ROWS = 256;
 /** The sources of a branch from the head to the root, in groups of checkpoints that share a step; each group oldest first. */
 async function* newestFirst(reader: SessionReader, number: number, head: CheckpointRow): AsyncGenerator<EntrySource[]> {
   let group: EntrySource[] = [];
+  let lost: RowDamage[] = [];
   let child: CheckpointRow | undefined;
   for await (const row of reader.lineage(number, head)) {
     if (!isIntact(row)) {
       reader.reportDamage(undefined, row.seq, row.unreadable);
+      lost.push(row);
       continue;
     }
-    if (child) group.push(toSource(child, row));
+    if (child) group.push(...withLost(child, row, lost));
+    lost = [];
     if (child && !row.run?.midStep) {
       yield group.reverse();
       group = [];
     }
     child = row;
   }
-  if (child) group.push(toSource(child, undefined));
+  if (child) group.push(...withLost(child, undefined, lost));
   yield group.reverse();
+}
+
+/** A checkpoint whose row cannot be read. */
+interface RowDamage {
+  readonly seq: number;
+  readonly unreadable: string;
+}
+
+/** The source of a checkpoint, and those of the damaged ones between it and its nearest intact ancestor, newest first. */
+function withLost(
+  row: CheckpointRow,
+  parent: CheckpointRow | undefined,
+  lost: readonly RowDamage[],
+): readonly EntrySource[] {
+  return [toSource(row, parent), ...lost.map((damage) => toLostSource(damage, row))];
+}
+
+function toLostSource({ seq, unreadable }: RowDamage, child: CheckpointRow): EntrySource {
+  const reason = `checkpoint #${seq}: ${unreadable}`;
+  return { row: undefined, piece: undefined, turn: child.run?.turn ?? 0, unreadable: reason };
 }
 
 /** The entries that a checkpoint adds to its parent's. */

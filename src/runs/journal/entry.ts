@@ -59,6 +59,8 @@ export interface StepMark {
   readonly step: number;
   /** The epoch of the claim under which the entry was written. */
   readonly epoch: number;
+  /** The number of inputs that the session had received. An abandoned turn is listed with a checkpoint of a later one. */
+  readonly turn: number;
   /** Whether earlier entries belong to the same step, and the numbers of its effects continue. */
   readonly continues: boolean;
 }
@@ -87,6 +89,8 @@ type EntryFields =
       /** How often its function was called. Missing if once. */
       readonly attempts?: number;
       readonly settledBy?: Settler;
+      /** Whether the outcome is that of a tool call which is kept from before the step was restarted. */
+      readonly isKept?: true;
       /** The time of an answer, in milliseconds since 1970. */
       readonly answeredAt?: number;
     }
@@ -189,8 +193,9 @@ export const isEntry = objectOf({
   l: optional(isNumber),
   r: optional(isCounter),
   b: optional(oneOf("a", "v")),
+  f: optional(oneOf(1)),
   e: optional(isNumber),
-  s: optional(tupleOf(isCounter, isCounter, optional(oneOf(1)))),
+  s: optional(tupleOf(isCounter, isCounter, isCounter, optional(oneOf(1)))),
   p: optional(tupleOf(isCounter, isString)),
   x: optional(objectOf({ name: isString, message: isString })),
   u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
@@ -225,11 +230,12 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
   if (entry.op === "end") {
     if (entry.took !== undefined) shadow["l"] = Math.max(0, Math.round(entry.took));
     if ((entry.attempts ?? 1) > 1) shadow["r"] = entry.attempts as number;
+    if (entry.isKept) shadow["f"] = 1;
     if (entry.answeredAt !== undefined) shadow["e"] = entry.answeredAt;
   }
   if ("settledBy" in entry && entry.settledBy) shadow["b"] = entry.settledBy === "answer" ? "a" : "v";
   const { mark, worker } = entry;
-  if (mark) shadow["s"] = mark.continues ? [mark.step, mark.epoch, 1] : [mark.step, mark.epoch];
+  if (mark) shadow["s"] = [mark.step, mark.epoch, mark.turn, ...(mark.continues ? [1] : [])];
   if (worker) shadow["p"] = [worker.epoch, worker.name];
   return { shadow, node };
 }
@@ -237,17 +243,19 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
 /** Decodes an entry. Its shape was checked when its frame was found. */
 export function shadowToEntry(shadow: ShadowObject): JournalOperation {
   const { s, p } = shadow;
-  const [step, epoch, continues] = (s ?? []) as number[];
+  const [step, epoch, turn, continues] = (s ?? []) as [number?, number?, number?, 1?];
   const [since, name] = (p ?? []) as [number?, string?];
   return {
     ...toEntryFields(shadow),
-    ...(step !== undefined && { mark: { step, epoch: epoch as number, continues: continues === 1 } }),
+    ...(step !== undefined && {
+      mark: { step, epoch: epoch as number, turn: turn as number, continues: continues === 1 },
+    }),
     ...(since !== undefined && { worker: { epoch: since, name: name as string } }),
   };
 }
 
 function toEntryFields(shadow: ShadowObject): EntryFields {
-  const { o: op, i, k, n, t, d, c, a, w, x, v, u, l, r, b, e } = shadow;
+  const { o: op, i, k, n, t, d, c, a, w, x, v, u, l, r, b, f, e } = shadow;
   const index = i as number;
   const started: EffectStart | undefined =
     k === undefined
@@ -280,6 +288,7 @@ function toEntryFields(shadow: ShadowObject): EntryFields {
       ...(l !== undefined && { took: l as number }),
       ...(r !== undefined && { attempts: r as number }),
       ...(e !== undefined && { answeredAt: e as number }),
+      ...(f !== undefined && { isKept: true as const }),
       ...settledBy,
     };
   }
