@@ -79,7 +79,6 @@ function print(command) {
     .replace(/(?<=\s)\d\d:\d\d:\d\d(?=\s)/g, "09:30:00")
     .replace(/\d{4}-\d\d-\d\dT\d\d([:-])\d\d[:-]\d\d([.-])\d{3}Z/g, "2026-01-31T09$130$100$2000Z")
     .replace(/"(createdAt|updatedAt|startedAt)":( ?)\d+/g, '"$1":$21769851800000')
-    .replace(/(?<= )\d\d:\d\d:\d\d(?= )/g, "09:30:00")
     .replace(/\b\d+[smh] ago/g, "5m ago")
     .replace(/[\d.]+ kB(?=, verified|$)/gm, "9.4 kB")
     .replace(/"bytes":\d+/, '"bytes":81920')
