@@ -40,6 +40,8 @@ export type SearchScope = "conversations" | "all";
 
 /** Changed records that are read together. */
 const PAGE = 8192;
+/** Unreadable messages in a row after which the rest of a conversation is not indexed. */
+const MAX_MISSING_MESSAGES = 16_384;
 
 /** The name of the source for the title of a conversation. The source for its messages has the key of the conversation. */
 export const titleSource = (id: string): string => `${conversationKey(id)}\ttitle`;
@@ -153,13 +155,16 @@ export class SearchIndex {
     const count = Math.min(countPieces(pieces), DOCUMENTS_PER_SOURCE);
     const note = noteOf(stored.record);
     let before = source;
+    let missing = 0;
     for (let from = source?.note === note ? source.count : 0; from < count || before?.note !== note;) {
       const to = Math.min(count, from + MAX_DOCUMENTS);
       const entries = await readMessages(this.#context, slicePieces(pieces, from, to));
       const texts = entries.map((entry) => ("unreadable" in entry ? "" : foldText(entry.text)));
       writer.add({ name, before, from, texts, note });
       from = to;
-      if (from >= count) break;
+      missing = entries.every((entry) => "unreadable" in entry) ? missing + entries.length : 0;
+      // A forged counter can name any number of messages that do not exist.
+      if (from >= count || missing >= MAX_MISSING_MESSAGES) break;
       if (!(await writer.flush())) return false;
       [before] = await this.#texts.sources([name]);
     }
