@@ -40,12 +40,14 @@ describe.concurrent("the state of a store", () => {
     expect(withoutAges(await place().text(["ls"]))).toBe(withoutAges(await place().text(["sessions"])));
   });
 
-  it("status counts the sessions by status, and lists open questions and interrupted sessions", async () => {
+  it("status counts the sessions by status, and lists questions, interrupted sessions, and those that failed", async () => {
     const { stdout, stderr, code } = await place().on(["status"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^sessions +5 sessions: 1 queued, 1 waiting, 1 interrupted, 1 completed, 1 failed$/m);
     expect(stdout).toMatch(/^ {2}asks {2}shop {2}asks: Refund Anna\?$/m);
     expect(stdout).toMatch(/^Interrupted\n {2}left /m);
+    expect(stdout).toMatch(/^Failed or halted\n {2}fails {2}shop /m);
+    expect(stderr).toContain("savepoint status fails");
     expect(stderr).toContain(`To answer: savepoint answer asks --store ${place().url}`);
     expect(stdout + stderr).not.toMatch(/undefined|agents\.mjs/);
     expect(await place().json(["status"])).toMatchObject({

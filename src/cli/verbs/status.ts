@@ -36,9 +36,11 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
   const { output } = cli;
   const asking: SessionInfo[] = [];
   const interrupted: SessionInfo[] = [];
+  const stopped: SessionInfo[] = [];
   const { total, byStatus } = await countStatuses(sp.sessions.list(), (info) => {
     if (info.questions.length > 0) asking.push(info);
     if (info.status === "interrupted") interrupted.push(info);
+    if (info.status === "failed" || info.status === "halted") stopped.push(info);
   });
   const { lastShutdown } = sp;
   const record = {
@@ -47,6 +49,7 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
     byStatus,
     questions: asking.flatMap(({ id, questions }) => questions.map((question) => ({ session: id, ...question }))),
     interrupted: interrupted.map(({ id }) => id),
+    stopped: stopped.map(({ id, status: ended, reason }) => ({ session: id, status: ended, reason })),
     lastShutdown,
   };
   await output.result(record, () => {
@@ -62,10 +65,12 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
       ...fields.map(([title, value]) => colored`${colors.dim(title.padEnd(11))} ${value}`),
       ...listSessions(cli, "Waiting for an answer", "waiting", asking),
       ...listSessions(cli, "Interrupted", "interrupted", interrupted),
+      ...listSessions(cli, "Failed or halted", "failed", stopped),
     ];
   });
   if (asking[0]) output.note(`To answer: ${cli.suggest("answer", [asking[0].id])}`);
   if (interrupted.length > 0) output.note(`To resume, ${suggestResume(cli)}`);
+  if (stopped[0]) output.note(`Why it stopped, and what to do: ${cli.suggest("status", [stopped[0].id])}`);
 }
 
 /** A heading with the sessions under it. Empty if there are none. */
