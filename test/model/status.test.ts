@@ -27,7 +27,7 @@ describe.each(STORES)("the status of a session that is saved by hand on $name", 
     }
   });
 
-  it("is running if the caller says so", async () => {
+  it("is running if the caller passes that status", async () => {
     const sp = await data.open();
     await sp.session("s").save({ n: 1 }, { status: "running" });
     const far = await data.open();

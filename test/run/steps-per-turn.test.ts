@@ -4,7 +4,7 @@ import { codeOf, KINDS, until, useLab, World, interruptIn } from "./lab.js";
 
 const GO = { session: "s", input: "go" } as const;
 
-/** An agent that never completes, unless it is told to at some step. */
+/** An agent that completes at a given step, or never. */
 const runaway = (limits?: Limits, world = new World(), end = Number.POSITIVE_INFINITY) =>
   defineAgent({
     name: "a",
