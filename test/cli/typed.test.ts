@@ -46,7 +46,7 @@ describe.concurrent("the state of a store", () => {
     expect(stdout).toMatch(/^sessions +5 sessions: 1 queued, 1 waiting, 1 interrupted, 1 completed, 1 failed$/m);
     expect(stdout).toMatch(/^ {2}asks {2}shop {2}asks: Refund Anna\?$/m);
     expect(stdout).toMatch(/^Interrupted\n {2}left /m);
-    expect(stdout).toMatch(/^Failed or halted\n {2}fails {2}shop /m);
+    expect(stdout).toMatch(/^Failed\n {2}fails {2}shop /m);
     expect(stderr).toContain("savepoint status fails");
     expect(stderr).toContain(`To answer: savepoint answer asks --store ${place().url}`);
     expect(stdout + stderr).not.toMatch(/undefined|agents\.mjs/);

@@ -65,7 +65,18 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
       ...fields.map(([title, value]) => colored`${colors.dim(title.padEnd(11))} ${value}`),
       ...listSessions(cli, "Waiting for an answer", "waiting", asking),
       ...listSessions(cli, "Interrupted", "interrupted", interrupted),
-      ...listSessions(cli, "Failed or halted", "failed", stopped),
+      ...listSessions(
+        cli,
+        "Failed",
+        "failed",
+        stopped.filter((info) => info.status === "failed"),
+      ),
+      ...listSessions(
+        cli,
+        "Halted",
+        "halted",
+        stopped.filter((info) => info.status === "halted"),
+      ),
     ];
   });
   if (asking[0]) output.note(`To answer: ${cli.suggest("answer", [asking[0].id])}`);
