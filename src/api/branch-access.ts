@@ -129,12 +129,13 @@ export class BranchAccess {
     save: (cursor: BranchCursor) => Promise<CheckpointInfo>,
     cursor = this.cursor(),
   ): Promise<CheckpointInfo> {
-    const saved = await this.exclusive(async () => {
-      const info = await save(cursor);
+    const observe = (info: CheckpointInfo): CheckpointInfo => {
       this.guard.observeSave(info, cursor.sessionNumber);
       return info;
-    }, cursor);
-    await enforceRetention(this.#reader, cursor, saved);
+    };
+    const saved = await this.exclusive(() => save(cursor).then(observe), cursor);
+    const sweep = enforceRetention(this.#reader, cursor, saved);
+    if (sweep) await sweep;
     return saved;
   }
 

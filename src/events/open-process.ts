@@ -59,8 +59,12 @@ export class ProcessRegistration {
     if (this.#mayExist) await this.#target.commit({ deletes: [this.#key] });
   }
 
-  async #commit(commit: Commit): Promise<CommitResult> {
-    if (this.#isRegistered) return this.#target.commit(commit);
+  #commit(commit: Commit): Promise<CommitResult> {
+    return this.#isRegistered ? this.#target.commit(commit) : this.#register(commit);
+  }
+
+  /** Commits and registers the process in one commit. */
+  async #register(commit: Commit): Promise<CommitResult> {
     const registration: OpenProcess = { since: Date.now(), process: thisProcess() };
     const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(registration) }];
     // Set before the commit resolves, so that concurrent commits do not register again.

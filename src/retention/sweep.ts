@@ -30,16 +30,30 @@ const MAX_ATTEMPTS = 50;
 const NO_POLICY: StoredPolicy = { value: "", rules: parseRetentionOptions({ expired: true }) };
 
 /**
- * Sweeps a session after a save. Resolves when the removal is committed. Reads no rows if no checkpoint can have become removable.
- * Never rejects: a failure emits `backgroundFailure`.
+ * Sweeps a session after a save. Resolves when the removal is committed. Reads no rows if no checkpoint can have become removable;
+ * returns `undefined` if the session has no limits. Never rejects: a failure emits `backgroundFailure`.
  *
  * If checkpoints were removed, `cursor` is refreshed, because a removal may change the record of its branch.
  */
-export async function enforceRetention(
+export function enforceRetention(
   reader: SessionReader,
   cursor: BranchCursor,
   saved: SavedCheckpoint,
-): Promise<void> {
+): Promise<void> | undefined {
+  return isUnlimited(reader, cursor, saved) ? undefined : sweepAfterSave(reader, cursor, saved);
+}
+
+/** Whether the cached records show that nothing limits the checkpoints of the session. */
+function isUnlimited(
+  { context, sessionId }: SessionReader,
+  { session }: BranchCursor,
+  { kind }: SavedCheckpoint,
+): boolean {
+  if (!context.policies.isFresh || !session || session.earliestExpiry !== undefined) return false;
+  return (!session.policy || kind === "manual") && !context.policies.policyFor(sessionId, session.agent);
+}
+
+async function sweepAfterSave(reader: SessionReader, cursor: BranchCursor, saved: SavedCheckpoint): Promise<void> {
   try {
     const { policies } = reader.context;
     if (!policies.isFresh) await policies.refresh();

@@ -7,25 +7,8 @@
  */
 import { types } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
-import {
-  type EncodedState,
-  encodeShadow,
-  freezeState,
-  equalsShadow,
-  type RecordedValues,
-  type Shadow,
-  shadowToValue,
-} from "../state/index.js";
-import {
-  type BranchRecord,
-  type CheckpointInfo,
-  newBranchRecord,
-  newSessionRecord,
-  type CheckpointPlace,
-  type CheckpointRow,
-  type RunPosition,
-  type SessionRecord,
-} from "../records/index.js";
+import { encodeShadow, freezeState, equalsShadow, type Shadow, shadowToValue } from "../state/index.js";
+import { type BranchRecord, type CheckpointInfo, type CheckpointRow, type SessionRecord } from "../records/index.js";
 import {
   branchMoved,
   checkRowExists,
@@ -36,11 +19,11 @@ import {
   tapeTaken,
 } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
-import { buildRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
+import { type BranchChange, type BranchSnapshot, planSave, type SaveExtension } from "./plan-save.js";
 import { type StateInput, changeShadow, replaceState, type SaveChange } from "./save-change.js";
 import { matchesSaveFields, type SaveFields } from "./save-options.js";
-import { buildCommit, type SessionCommit, type CommitParts } from "./commit.js";
+import type { SessionCommit } from "./commit.js";
 import { describeBranch } from "./errors.js";
 import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
@@ -50,21 +33,6 @@ export interface Author {
   readonly agent: string | undefined;
   /** Throws if the writer must not build on these records. */
   admit(heads: Heads): void;
-}
-
-/** What a run, or a checkpoint of a whole agent, adds to a save. */
-export interface SaveExtension {
-  /** Save a head without a row: the next checkpoint replaces it in the history. */
-  readonly hidden: boolean;
-  /** The epoch of the branch after this save. */
-  readonly epoch: number;
-  readonly held: boolean;
-  /** How many tapes the extension needs; `build` gets the number of the first one. */
-  readonly tapes: number;
-  /** Recorded results that the state refers to instead of storing a second copy. */
-  readonly recorded?: RecordedValues;
-  /** Builds the further parts of the commit, for the place of the new checkpoint. */
-  build(place: CheckpointPlace & { readonly tape: number }): CommitParts & { readonly run?: RunPosition };
 }
 
 /** The state that all cursors of a session share: its record after the last commit of this process. */
@@ -328,7 +296,7 @@ export class BranchCursor {
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0);
       const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
-        const info = await this.#commit(encoded, options, author, extension);
+        const info = await this.#commit({ encoded, fields: options, agent: author.agent, extension }, author);
         this.#shadow = shadow;
         return info;
       } catch (error) {
@@ -344,21 +312,17 @@ export class BranchCursor {
   }
 
   /** Commits an encoded state. After a conflict with another branch of the session it gets the next seq. */
-  async #commit(
-    encoded: EncodedState,
-    options: SaveFields,
-    author: Author,
-    extension: SaveExtension | undefined,
-  ): Promise<CheckpointInfo> {
-    const { context, sessionId } = this.#reader;
+  async #commit(change: BranchChange, author: Author): Promise<CheckpointInfo> {
+    const { context } = this.#reader;
+    const { fields } = change;
     const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
     // Another branch may have dropped the shared record, and may drop it again after every await.
     const exists = branchBefore !== undefined || planned !== undefined;
     let session = this.#shared.loaded;
     if (!session && exists) session = (await this.#reader.heads(this.branchName)).session;
     const number = session?.record.number ?? (await this.#numbers.next());
-    if (options.id !== undefined) {
-      if (await this.#reader.isPlacedIdTaken(number, options.id)) throw idTaken(options.id, number);
+    if (fields.id !== undefined) {
+      if (await this.#reader.isPlacedIdTaken(number, fields.id)) throw idTaken(fields.id, number);
       if (!this.#shared.loaded && exists) session = (await this.#reader.heads(this.branchName)).session;
     }
     this.#shared.loaded ??= session;
@@ -368,72 +332,44 @@ export class BranchCursor {
       // deleted, and its rows only exist because they are not freed yet.
       const isPlanned = sessionBefore?.record.number === number && sessionBefore.record.nextTape === planned?.tape;
       if (planned && !isPlanned) throw tapeTaken(this.branchName);
-      const now = context.now();
-      const base = sessionBefore?.record ?? newSessionRecord(number, now);
-      const current = branchBefore?.record ?? planned ?? newBranchRecord(this.branchName, 0, now);
-      const branch: BranchRecord = moved ? { ...current, head: moved.row, hidden: false } : current;
-      const nextTape = planned ? planned.tape + 1 : base.nextTape;
-      const more = extension?.build({ number, seq: base.nextSeq, tape: nextTape });
-      const row = buildRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
-      // A hidden head becomes part of the history when a checkpoint inside its step does.
-      const stays = moved ? current.hidden : branch.hidden && row.parent === branch.head?.seq;
-      const shown = stays && current.head ? [current.head] : [];
-      const parentId = branch.hidden && shown.length === 0 ? branch.headParentId : branch.head?.id;
-      const built = buildCommit({
-        sessionId,
-        sessionBefore,
-        session: {
-          ...base,
-          agent: base.agent ?? author.agent,
-          nextSeq: base.nextSeq + 1,
-          nextTape: nextTape + (extension?.tapes ?? 0),
-        },
-        branchBefore,
-        branch: {
-          ...branch,
-          nextItem: branch.nextItem + encoded.items.length,
-          epoch: extension?.epoch ?? branch.epoch,
-          held: extension?.held ?? false,
-          hidden: extension?.hidden ?? false,
-          head: row,
-          headParentId: parentId,
-        },
-        rows: extension?.hidden ? shown : [...shown, row],
-        items: encoded.items,
-        blobs: encoded.blobs,
-        requiredRows: [planned?.head, moved?.row].flatMap((built) => (built ? [built.seq] : [])),
-        hasChosenId: options.id !== undefined,
-        ...(more && { extension: more }),
-      });
+      const snapshot: BranchSnapshot = {
+        sessionId: this.#reader.sessionId,
+        name: this.branchName,
+        number,
+        session: sessionBefore,
+        branch: branchBefore,
+        planned,
+        moved,
+      };
+      const plan = planSave(snapshot, change, context.now(), context.newId);
       // Other branches of this process build on this record before the commit resolves: the store applies commits in order.
-      this.#shared.loaded = built.session;
+      this.#shared.loaded = plan.session;
       try {
-        await context.store.commit(built.commit);
+        await context.store.commit(plan.commit);
       } catch (error) {
         this.#shared.loaded = undefined;
         if (!isSavepointError(error, "CONFLICT")) throw error;
-        const session = await this.#afterConflict(error, base, { sessionBefore, branchBefore, planned, tries });
+        const session = await this.#afterConflict(error, snapshot, tries);
         author.admit({ session, branch: branchBefore });
         this.#shared.loaded = session;
         continue;
       }
-      this.#branch = built.branch;
+      this.#branch = plan.branch;
       this.#planned = undefined;
       this.#moved = undefined;
       this.sessionNumber = number;
-      return this.#reader.toInfo(row, built.session.record.agent, parentId);
+      return this.#reader.toInfo(plan.row, plan.session.record.agent, plan.parentId);
     }
   }
 
   /** The session record for the next attempt, with the next seq, if only other branches caused the conflict; throws the conflict otherwise. */
   async #afterConflict(
     conflict: SavepointError,
-    base: SessionRecord,
-    built: BuiltOn,
+    { number, session: sessionBefore, branch: branchBefore, planned }: BranchSnapshot,
+    tries: number,
   ): Promise<LoadedRecord<SessionRecord> | undefined> {
-    const { sessionBefore, branchBefore, planned, tries } = built;
     const { session, branch } = await this.#reader.heads(this.branchName);
-    const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? base.number) !== base.number;
+    const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? number) !== number;
     const gone = (!session && sessionBefore !== undefined) || isCheckpointRemoved(conflict);
     const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
     if (moved || gone || isIdTaken(conflict) || isExtensionConflict(conflict) || tapeTaken) throw conflict;
@@ -487,14 +423,6 @@ export function validateUpdateResult(next: unknown): unknown {
     "INVALID_ARGUMENT",
     `The function passed to update() returned ${wrong}. Return the next state synchronously, and await before calling update().`,
   );
-}
-
-/** The records that a commit was built on. */
-interface BuiltOn {
-  readonly sessionBefore: LoadedRecord<SessionRecord> | undefined;
-  readonly branchBefore: LoadedRecord<BranchRecord> | undefined;
-  readonly planned: BranchRecord | undefined;
-  readonly tries: number;
 }
 
 function damagedHead(name: string, cause: SavepointError): SavepointError<"DAMAGED"> {

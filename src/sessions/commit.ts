@@ -1,6 +1,6 @@
 /** Builds the commit of a change to a session. */
 import type { Frame } from "../state/index.js";
-import type { Commit, Put } from "../store/index.js";
+import type { BlobUse, Check, Commit, ItemBatch, Put } from "../store/index.js";
 import {
   agentSessionKey,
   branchKey,
@@ -38,7 +38,7 @@ export interface SessionChange {
   /** Seqs of checkpoints other than the head that the change refers to. The commit checks that these exist. */
   readonly requiredRows?: readonly number[];
   /** Further parts of the commit. */
-  readonly extension?: CommitParts;
+  readonly extension?: CommitParts | undefined;
 }
 
 /** Parts of a commit that runs, agents and other callers add. The blobs are by hash. */
@@ -58,57 +58,63 @@ export interface SessionCommit {
  * the new records.
  */
 export function buildCommit(change: SessionChange): SessionCommit {
-  const { sessionId, sessionBefore, branchBefore, rows, items = [] } = change;
-  const { deletes, notBefore, wakes, ...more } = change.extension ?? {};
+  const { sessionId, sessionBefore, branchBefore, rows, items = [], extension = {} } = change;
   const { number, agent } = change.session;
-  const counted = {
+  const record = {
     ...change.session,
     checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
     earliestExpiry: earliestExpiryOf(rows, change.session.earliestExpiry),
   };
-  const session = { record: counted, value: encodeSession(counted) };
+  const session = { record, value: encodeSession(record) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
   const ofSession = sessionKey(sessionId);
   const ofBranch = branchKey(sessionId, change.branch.name);
-
-  // Generated ids encode their place. An id that a caller chose can encode any place, and can be chosen twice.
-  const indexed = change.hasChosenId ? rows : rows.filter((row) => !encodesPlace(row.id, number, row.seq));
+  const checks: Check[] = [
+    { key: ofSession, value: sessionBefore?.value },
+    { key: ofBranch, value: branchBefore?.value },
+  ];
+  const puts: Put[] = [
+    { key: ofSession, value: session.value },
+    { key: ofBranch, value: branch.value },
+  ];
+  if (!sessionBefore) puts.push({ key: sessionNumberKey(number), value: sessionId });
   const isNewOfAgent = agent !== undefined && sessionBefore?.record.agent === undefined;
-  const batch = { tape: tapeName(number, change.branch.tape), first: branchBefore?.record.nextItem ?? 0, items };
-  const commit = toCommit({
+  if (isNewOfAgent) puts.push({ key: agentSessionKey(agent, number), value: sessionId });
+  for (const row of rows) {
+    puts.push({ key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs });
+    if (row.label !== undefined) puts.push({ key: labelKey(number, row.label, row.seq), value: String(row.seq) });
+    // Generated ids encode their place. An id that a caller chose can encode any place, and can be chosen twice.
+    if (!change.hasChosenId && encodesPlace(row.id, number, row.seq)) continue;
+    checks.push(checkIdUnused(row.id, number));
+    puts.push({ key: idKey(row.id, number), value: String(row.seq) });
+  }
+  for (const seq of change.requiredRows ?? []) checks.push(checkRowExists(number, seq));
+  if (extension.checks) checks.push(...tagExtension(extension.checks));
+  if (extension.puts) puts.push(...extension.puts);
+  const batches: ItemBatch[] = [...(extension.items ?? [])];
+  if (items.length > 0) {
+    batches.unshift({ tape: tapeName(number, change.branch.tape), first: branchBefore?.record.nextItem ?? 0, items });
+  }
+  const blobs = [...toBlobUses(change.blobs), ...toBlobUses(extension.blobs)];
+  const { deletes, notBefore, wakes } = extension;
+  const commit: Commit = {
+    checks,
+    puts,
+    items: batches,
+    blobs,
     ...(deletes && { deletes }),
     ...(notBefore !== undefined && { notBefore }),
     ...(wakes && { wakes }),
-    checks: [
-      { key: ofSession, value: sessionBefore?.value },
-      { key: ofBranch, value: branchBefore?.value },
-      ...indexed.map((row) => checkIdUnused(row.id, number)),
-      ...(change.requiredRows ?? []).map((seq) => checkRowExists(number, seq)),
-      ...tagExtension(more.checks ?? []),
-    ],
-    puts: [
-      { key: ofSession, value: session.value },
-      { key: ofBranch, value: branch.value },
-      ...(sessionBefore ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
-      ...(isNewOfAgent ? [{ key: agentSessionKey(agent, number), value: sessionId }] : []),
-      ...rows.flatMap((row) => putsOfRow(row, number)),
-      ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
-      ...(more.puts ?? []),
-    ],
-    items: [...(items.length === 0 ? [] : [batch]), ...(more.items ?? [])],
-    blobs: new Map([...(change.blobs ?? []), ...(more.blobs ?? [])]),
-  });
+  };
   return { commit, session, branch };
 }
 
 /** Turns parts of a commit into a complete one. */
-export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
-  return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
+export function toCommit({ blobs, ...parts }: CommitParts): Commit {
+  return { ...parts, blobs: toBlobUses(blobs) };
 }
 
-function putsOfRow(row: CheckpointRow, number: number): Put[] {
-  return [
-    { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },
-    ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: String(row.seq) }]),
-  ];
+function toBlobUses(blobs: ReadonlyMap<string, Uint8Array> | undefined): BlobUse[] {
+  if (!blobs || blobs.size === 0) return [];
+  return [...blobs].map(([hash, bytes]) => ({ hash, bytes }));
 }

@@ -35,6 +35,7 @@ export class LruMap<Key, Value> {
     this.delete(key);
     this.#entries.set(key, { value, weight });
     this.#weight += weight;
+    if (this.#weight <= this.#maxWeight) return;
     for (const oldest of this.#entries.keys()) {
       if (this.#weight <= this.#maxWeight || oldest === key) return;
       this.delete(oldest);

@@ -29,6 +29,11 @@ export function checksum(...parts: readonly Part[]): number {
   return text === "" ? sum : crc32(text, sum);
 }
 
+/** The checksum of one string whose bytes in UTF-8 are known. @param length the characters of the string */
+export function checksumOfText(length: number, bytes: Uint8Array): number {
+  return crc32(bytes, crc32(`${length}:`));
+}
+
 /**
  * Whether `stored` is the checksum of these parts. Values of any type are accepted, because a damaged file may contain
  * any.

@@ -22,8 +22,13 @@ export abstract class CloseableStore {
   /** Waits for pending work and releases all resources. Called once. */
   protected abstract release(): Promise<void>;
 
+  /** Whether the store is neither closed nor closing. */
+  protected get isOpen(): boolean {
+    return this.#closing === undefined;
+  }
+
   /** Throws `CLOSED` if the store is closed or closing. */
   protected assertOpen(): void {
-    if (this.#closing) throw storeClosed(this.url);
+    if (!this.isOpen) throw storeClosed(this.url);
   }
 }

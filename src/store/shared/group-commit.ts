@@ -12,6 +12,12 @@ export type CommitOutcome = CommitResult | SavepointError;
 /** Writes a group. Throws if nothing of it is durable. */
 export type ApplyGroup = (commits: readonly Commit[]) => Promise<readonly CommitOutcome[]>;
 
+/**
+ * Writes one commit synchronously, and makes it durable. Returns `undefined`, and writes nothing, if that is not possible now.
+ * Throws a SavepointError if the commit fails.
+ */
+export type ApplyNow = (commit: Commit) => CommitResult | undefined;
+
 interface QueuedCommit {
   readonly commit: Commit;
   readonly resolve: (result: CommitResult) => void;
@@ -29,17 +35,30 @@ const MAX_WITHOUT_TURN = 2;
 
 export class GroupCommit {
   readonly #apply: ApplyGroup;
+  readonly #applyNow: ApplyNow | undefined;
   readonly #queue: QueuedCommit[] = [];
   #running: Promise<void> | undefined;
   #lastGroup = 2;
   #lastTurn = 0;
+  /** Whether the caller of the last synchronous commit has not continued yet, so that a further commit has another caller. */
+  #isSettling = false;
 
-  constructor(apply: ApplyGroup) {
+  /** @param applyNow for a lone caller; a store without it writes every commit through the queue */
+  constructor(apply: ApplyGroup, applyNow?: ApplyNow) {
     this.#apply = apply;
+    this.#applyNow = applyNow;
   }
 
-  /** Queues a commit. Rejects with `BUSY` if the queue is full. */
+  /** Writes a commit: synchronously for a lone caller, otherwise through the queue. Rejects with `BUSY` if the queue is full. */
   commit(commit: Commit): Promise<CommitResult> {
+    if (this.#applyNow && this.#isAlone) {
+      try {
+        const result = this.#applyNow(commit);
+        if (result) return this.#settle(result);
+      } catch (error) {
+        return Promise.reject(error as SavepointError);
+      }
+    }
     if (this.#queue.length >= MAX_QUEUED) {
       const advice = "Await your saves, or make fewer of them concurrently.";
       return Promise.reject(new SavepointError("BUSY", `${MAX_QUEUED} commits are waiting to be written. ${advice}`));
@@ -48,6 +67,20 @@ export class GroupCommit {
       this.#queue.push({ commit, resolve, reject });
       this.#running ??= this.#run();
     });
+  }
+
+  /** Whether one caller commits, one commit after another, and the event loop has had a turn recently. */
+  get #isAlone(): boolean {
+    if (this.#running || this.#isSettling || this.#lastGroup > 1) return false;
+    return performance.now() - this.#lastTurn <= MAX_WITHOUT_TURN;
+  }
+
+  #settle(result: CommitResult): Promise<CommitResult> {
+    this.#isSettling = true;
+    const settled = Promise.resolve(result);
+    // Runs before the caller continues, because the caller waits for the same promise later.
+    void settled.then(() => (this.#isSettling = false));
+    return settled;
   }
 
   /** Resolves when the queue is empty and the last group is written. */

@@ -2,7 +2,7 @@
  * Parts that several stores are built from: checksums, the commit queue, errors, iteration, and a text index in memory.
  * Everything that must be the same in every store (what a checksum covers, when commits share a sync) is here.
  */
-export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
+export { checksum, checksumOfText, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
 export { CloseableStore, type ListOptions, type ReserveOptions, type RetainOptions } from "./closeable-store.js";
 export { counterDamaged, readCounter } from "./counter.js";
 export { maxDecompressedSize } from "./decompression-limit.js";

@@ -5,8 +5,8 @@
  * of the records are also stored in a separate column with its own checksum. So even if the body is damaged, the keys show which
  * records the commit changed.
  */
-import type { Commit, Frame, ItemBatch, StoredRecord } from "../contract/index.js";
-import { checksum, isChecksum } from "../shared/index.js";
+import type { Frame, ItemBatch, Put, StoredRecord } from "../contract/index.js";
+import { checksum, checksumOfText, isChecksum } from "../shared/index.js";
 import { isCounter, isString, listOf, type Shape, tupleOf } from "../../util/index.js";
 
 /** A row of `savepoint_buffer`, without its id. */
@@ -20,8 +20,8 @@ export interface BufferRow {
 export type BufferedItems = Extract<ItemBatch, { readonly first: number }>;
 
 /** A commit in the buffer. */
-export interface BufferedCommit {
-  readonly puts: readonly StoredRecord[];
+export interface BufferedCommit<Record extends Put = Put> {
+  readonly puts: readonly Record[];
   readonly items: readonly BufferedItems[];
 }
 
@@ -41,7 +41,9 @@ const MAX_JSON_LENGTH = 1_048_576;
 export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
   const parts: string[] = [];
   const records: Header[0] = [];
-  for (const { key, value, refs } of puts) {
+  const names: string[] = [];
+  for (const { key, value, refs = "" } of puts) {
+    names.push(key);
     records.push([key, value.length, refs.length]);
     parts.push(value, refs);
   }
@@ -55,20 +57,15 @@ export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
     batches.push([batch.tape, batch.first, lengths]);
   }
   const text = `${JSON.stringify([records, batches])}\n${parts.join("")}`;
-  const keys = JSON.stringify(puts.map(({ key }) => key));
-  return { keys, keys_sum: checksum(keys), sum: checksum(text), body: Buffer.from(text) };
-}
-
-/** Converts a commit to its buffered form. The commit must contain only puts, and items whose numbers are known. */
-export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
-  return {
-    puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
-    items: items.filter((batch) => "first" in batch),
-  };
+  const keys = JSON.stringify(names);
+  const body = Buffer.from(text);
+  return { keys, keys_sum: checksum(keys), sum: checksumOfText(text.length, body), body };
 }
 
 /** Decodes a row. If its body is damaged, returns the keys of its records; if those are damaged too, returns `undefined`. */
-export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: readonly string[] } | undefined {
+export function decodeCommit(
+  row: BufferRow,
+): BufferedCommit<StoredRecord> | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
   let at = (text?.indexOf("\n") ?? -1) + 1;
   const header =
@@ -105,5 +102,5 @@ function parse<T>(json: string, isShape: Shape): T | undefined {
 /** A buffered commit, and its row if it was read from the table. */
 export interface BufferEntry {
   readonly row?: BufferRow;
-  readonly commit: ReturnType<typeof decodeCommit>;
+  readonly commit: BufferedCommit | { readonly lost: readonly string[] } | undefined;
 }

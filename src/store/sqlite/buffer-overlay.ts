@@ -29,7 +29,7 @@ export class BufferOverlay {
         for (const key of commit.lost) this.#records.set(key, { key, unreadable: `the record ${key} is damaged` });
         continue;
       }
-      for (const put of commit.puts) this.#records.set(put.key, put);
+      for (const { key, value, refs = "" } of commit.puts) this.#records.set(key, { key, value, refs });
       for (const { tape, first, items } of commit.items) {
         const buffered = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
         for (const [index, frame] of items.entries()) buffered.set(first + index, frame);

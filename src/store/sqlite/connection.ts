@@ -131,6 +131,32 @@ export class SqliteConnection {
     return this.exclusive(() => this.#transact(what, work));
   }
 
+  /**
+   * Like {@link transaction} followed by {@link makeDurable} for one commit, but synchronous. Returns `undefined`, and runs nothing,
+   * if the transaction would have to wait: for work of this connection, for another process, or for a slow disk.
+   */
+  transactNow<T>(what: string, work: () => T): T | undefined {
+    const { sync } = this.#parts;
+    if (this.isReadOnly || !this.#transactions.isIdle || this.#poison !== undefined || sync?.isFast === false) {
+      return undefined;
+    }
+    this.verifyFiles(what);
+    let done: { readonly result: T } | undefined;
+    try {
+      done = this.#attempt(work);
+    } catch (error) {
+      throw this.failure(error, what);
+    }
+    if (!done) return undefined;
+    try {
+      sync?.flushNow();
+    } catch (error) {
+      throw this.#poisonAfterSync(error);
+    }
+    this.verifyFiles(what);
+    return done.result;
+  }
+
   /** Like {@link transaction}, but returns `false` immediately if nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
     if (this.#waitsForLock || this.isReadOnly) return false;
@@ -186,12 +212,16 @@ export class SqliteConnection {
       try {
         await this.#parts.sync.flush(alone);
       } catch (error) {
-        // A disk that failed once may have dropped the pages, so a second sync would succeed without storing them.
-        this.#poison = error;
-        throw syncFailure(this.url, error);
+        throw this.#poisonAfterSync(error);
       }
     }
     this.verifyFiles("Writing to");
+  }
+
+  /** A disk that failed once may have dropped the pages, so a second sync would succeed without storing them. */
+  #poisonAfterSync(error: unknown): SavepointError {
+    this.#poison = error;
+    return syncFailure(this.url, error);
   }
 
   /**

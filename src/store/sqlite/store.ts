@@ -16,7 +16,7 @@ import {
   type Store,
   type StoreProblem,
 } from "../contract/index.js";
-import { GroupCommit, type RetainOptions } from "../shared/index.js";
+import { GroupCommit, type RetainOptions, storeClosed } from "../shared/index.js";
 import type { Span } from "../../util/index.js";
 import { checkDatabase, dropMisplacedRecords, hasMisplacedRecords } from "./check.js";
 import type { SqliteConnection } from "./connection.js";
@@ -68,16 +68,25 @@ export class SqliteStore extends SqliteReader implements Store {
     if (file?.checkpointer) connection.onWrite = () => file.checkpointer?.noteWrite();
     connection.onRollback = () => buffer.forget();
     const writer = new SqliteWriter(connection, packer, buffer, options);
-    this.#commits = new GroupCommit(async (commits) => {
-      const outcomes = await writer.apply(commits);
+    const flushIfFull = (): void => {
       if (buffer.isFull) this.#flushing ??= this.#flushInBackground();
-      return outcomes;
-    });
+    };
+    this.#commits = new GroupCommit(
+      async (commits) => {
+        const outcomes = await writer.apply(commits);
+        flushIfFull();
+        return outcomes;
+      },
+      (commit) => {
+        const result = writer.applyNow(commit);
+        flushIfFull();
+        return result;
+      },
+    );
   }
 
-  async commit(commit: Commit): Promise<CommitResult> {
-    this.assertOpen();
-    return this.#commits.commit(commit);
+  commit(commit: Commit): Promise<CommitResult> {
+    return this.isOpen ? this.#commits.commit(commit) : Promise.reject(storeClosed(this.url));
   }
 
   async now(): Promise<number> {

@@ -40,9 +40,21 @@ export class WalSync {
    * @param alone whether only one commit waits for it; if so, it may block the event loop if the disk is fast
    */
   async flush(alone: boolean): Promise<void> {
+    if (alone && this.isFast) return this.flushNow();
     const start = performance.now();
-    if (alone && this.#maySyncOnThread && this.#pace.isFast) fdatasyncSync(this.#file);
-    else await (this.#last = this.#flushAsync());
+    await (this.#last = this.#flushAsync());
+    this.#pace.record(performance.now() - start);
+  }
+
+  /** Whether the disk is so fast that a sync may block the event loop. */
+  get isFast(): boolean {
+    return this.#maySyncOnThread && this.#pace.isFast;
+  }
+
+  /** Like {@link flush}, but blocks the event loop. */
+  flushNow(): void {
+    const start = performance.now();
+    fdatasyncSync(this.#file);
     this.#pace.record(performance.now() - start);
   }
 

@@ -18,7 +18,7 @@
  */
 import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
-import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
+import { type Check, type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
 import { commitConflict, testHooksOf } from "../shared/index.js";
 import {
   type BufferedCommit,
@@ -27,7 +27,6 @@ import {
   type BufferRow,
   decodeCommit,
   encodeCommit,
-  toBufferedCommit,
 } from "./buffer-codec.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import type { SqliteConnection } from "./connection.js";
@@ -131,12 +130,18 @@ export class WriteBuffer {
    */
   tryAppend(commit: Commit): CommitResult | undefined {
     if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
-    const failed = (commit.checks ?? []).filter(
-      (check) => "value" in check && this.#values.peek(check.key) !== check.value,
-    );
+    const failed: Check[] = [];
+    for (const check of commit.checks ?? []) {
+      const value = this.#values.peek(check.key);
+      if (value === undefined) return undefined;
+      if ("value" in check && check.value !== value) failed.push(check);
+    }
     if (failed.length > 0) throw commitConflict(failed);
     this.#probe("checked");
-    const buffered = toBufferedCommit(commit);
+    const buffered: BufferedCommit = {
+      puts: commit.puts ?? [],
+      items: (commit.items ?? []) as readonly BufferedItems[],
+    };
     const row = encodeCommit(buffered);
     this.#connection.run(INSERT, row.keys, row.keys_sum, row.sum, row.body);
     this.#probe("buffer");
@@ -168,13 +173,16 @@ export class WriteBuffer {
     this.#ends.set(tape, Math.max(before, end));
   }
 
-  /** Returns whether a commit only puts records and appends items, and its checks can be evaluated from memory. */
+  /** Returns whether a small commit only checks and puts records, and appends items to tapes whose ends are known. */
   #canBuffer({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
     if (deletes.length > 0 || blobs.length > 0 || notBefore !== undefined || checks.length === 0) return false;
-    if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
     // Two batches of one tape might overlap.
     if (items.length > 1 && new Set(items.map(({ tape }) => tape)).size < items.length) return false;
-    let length = puts.reduce((sum, { key }) => sum + key.length, 0);
+    let length = 0;
+    for (const { key, ifAbsent } of puts) {
+      if (ifAbsent) return false;
+      length += key.length;
+    }
     for (const batch of items) {
       if (!("first" in batch) || batch.first < (this.#ends.peek(batch.tape) ?? Number.POSITIVE_INFINITY)) return false;
       for (const { json } of batch.items) length += json.length;

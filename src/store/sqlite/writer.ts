@@ -53,6 +53,24 @@ export class SqliteWriter {
     this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
+  /** Writes one commit synchronously and makes it durable. Returns `undefined`, and writes nothing, if that must wait. */
+  applyNow(commit: Commit): CommitResult | undefined {
+    // Blobs are compressed in a thread.
+    if (commit.blobs?.some(({ bytes }) => bytes !== undefined)) return undefined;
+    const result = this.#connection.transactNow("Writing to", () => {
+      this.#probe("begin");
+      this.#buffer.detectForeignWrites();
+      const applied = this.#apply(commit, 1);
+      this.#probe("commit");
+      return applied;
+    });
+    if (result) {
+      this.#probe("committed");
+      this.#probe("durable");
+    }
+    return result;
+  }
+
   /** Writes a group and waits until it is durable. Returns the outcome of each commit. Throws if the sync to disk fails. */
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
     const outcomes: CommitOutcome[] = [];
