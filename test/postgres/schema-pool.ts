@@ -64,7 +64,6 @@ const releaseFunction = (pool: string): string => `
 CREATE FUNCTION ${pool}.release(old_name text, new_name text) RETURNS boolean LANGUAGE plpgsql AS $body$
 DECLARE
   space oid := (SELECT oid FROM pg_namespace WHERE nspname = old_name);
-  definition text;
   target regclass;
 BEGIN
   FOR target IN SELECT oid FROM pg_class WHERE relnamespace = space AND relkind = 'r' ORDER BY oid LOOP
@@ -81,10 +80,6 @@ BEGIN
     EXECUTE format('TRUNCATE %s', target);
   END LOOP;
   EXECUTE format('ALTER SCHEMA %I RENAME TO %I', old_name, new_name);
-  -- Functions name their tables with the schema.
-  FOR definition IN SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = space LOOP
-    EXECUTE replace(definition, old_name, new_name);
-  END LOOP;
   UPDATE ${pool}.schema SET name = new_name, borrowed = false WHERE name = old_name;
   RETURN true;
 END $body$`;

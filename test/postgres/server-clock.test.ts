@@ -14,3 +14,15 @@ it("the server clock does not go back if an answer arrives after the answer to a
   expect(await clock.now()).toBeGreaterThanOrEqual(before);
   expect(asked).toHaveLength(2);
 });
+
+it("the server clock does not count from an answer that was given before it was told to forget", async () => {
+  const asked: ((time: number) => void)[] = [];
+  const clock = new ServerClock(() => new Promise((resolve) => asked.push(resolve)));
+  const early = clock.now();
+  clock.forget();
+  asked[0]?.(5000);
+  expect(await early).toBe(5000);
+  const late = clock.now();
+  asked[1]?.(5090);
+  expect(await late).toBe(5090);
+});

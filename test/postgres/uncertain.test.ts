@@ -8,6 +8,7 @@ import { openPostgresStore } from "../../src/store.js";
 import type { PostgresOptions } from "../../src/store/postgres/options.js";
 import type { Commit, Store } from "../../src/store/contract/contract.js";
 import { query } from "./schemas.js";
+import { isCommit, loseAnswers } from "./clients.js";
 import { useUndo } from "./undo.js";
 
 const { undo, newUrl } = useUndo();
@@ -37,20 +38,6 @@ async function cut(url: string, name: string): Promise<void> {
   await query(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", [name]);
 }
 
-/** Loses the answer to a statement that was done: the worst moment. */
-function loseAnswers(pool: pg.Pool, isLost: (text: string) => boolean): { lost: number } {
-  const counted = { lost: 0 };
-  const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
-  pool.query = (async (statement: { text: string }) => {
-    const result = await plain(statement);
-    if (!isLost(statement.text)) return result;
-    counted.lost++;
-    throw Object.assign(new Error("Connection terminated unexpectedly"), { code: "ECONNRESET" });
-  }) as unknown as typeof pool.query;
-  return counted;
-}
-
-const isCommit = (text: string): boolean => /savepoint_(try_)?commit|^WITH p0/.test(text);
 const frame = (json: string): { json: string; refs: string } => ({ json, refs: "" });
 
 /** Appends a message to the tape `t`, as conversations do. */
@@ -90,18 +77,15 @@ describe("a lost answer to a commit", () => {
     const { pool, schema } = namedPool(url);
     const store = await openPostgresStore(pool, { durability: "process", schema });
     undo.push(() => store.close());
-    let before: Promise<unknown> = Promise.resolve();
     let lose = 5;
-    const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
-    pool.query = (async (statement: { text: string }) => {
-      const result = await plain(statement);
-      if (!isCommit(statement.text) || lose-- <= 0) return result;
-      before = other.commit(append(`other ${lose}`));
-      await before;
-      throw new Error("Connection terminated unexpectedly");
-    }) as unknown as typeof pool.query;
+    const answers = loseAnswers(pool, async (text) => {
+      if (!isCommit(text) || lose-- <= 0) return false;
+      await other.commit(append(`other ${lose}`));
+      return true;
+    });
     for (const name of ["a", "b", "c"]) await store.commit(append(name));
     await Promise.all(["d", "e", "f", "g"].map((name) => store.commit(append(name))));
+    expect(answers.lost).toBe(5);
     const found = (await texts(other)).filter((text) => !String(text).startsWith("other"));
     expect(found).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
   });
@@ -113,15 +97,13 @@ describe("a lost answer to a commit", () => {
     const { pool, schema } = namedPool(url);
     const store = await openPostgresStore(pool, { durability: "process", schema });
     undo.push(() => store.close());
-    const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
     let lose = true;
-    pool.query = (async (statement: { text: string }) => {
-      const result = await plain(statement);
-      if (!isCommit(statement.text) || !lose) return result;
+    const answers = loseAnswers(pool, async (text) => {
+      if (!isCommit(text) || !lose) return false;
       lose = false;
       await other.compact();
-      throw new Error("Connection terminated unexpectedly");
-    }) as unknown as typeof pool.query;
+      return true;
+    });
     const items = Array.from({ length: 100 }, (_, index) => frame(JSON.stringify(`message ${index} `.repeat(20))));
     const commit: Commit = {
       checks: [{ key: "a", value: "0" }],
@@ -129,23 +111,42 @@ describe("a lost answer to a commit", () => {
       items: [{ tape: "x", first: 0, items }],
     };
     await expect(store.commit(commit)).resolves.toEqual({ firsts: [0] });
+    expect(answers.lost).toBe(1);
   });
 
-  it("gives each commit of the same statement its own outcome", async () => {
+  it("is recognised for every commit of a group, also for those that later ones have overwritten", async () => {
     const url = newUrl();
     const { pool, schema } = namedPool(url);
     const store = await openPostgresStore(pool, { durability: "process", schema });
     undo.push(() => store.close());
     await store.commit({ puts: [{ key: "a", value: "0" }] });
     let lose = true;
-    loseAnswers(pool, (text) => text.includes("savepoint_try_commit") && lose && !(lose = false));
+    const answers = loseAnswers(pool, (text) => isCommit(text) && lose && !(lose = false));
     const raise = (from: number): Commit => ({
       checks: [{ key: "a", value: String(from) }],
       puts: [{ key: "a", value: String(from + 1) }],
     });
+    await Promise.all([0, 1, 2].map((from) => store.commit(raise(from))));
+    expect(answers.lost).toBe(1);
+    expect(await store.get(["a"])).toEqual([{ key: "a", value: "3", refs: "" }]);
+  });
+
+  it("to a group does not hide that one of its commits conflicts", async () => {
+    const url = newUrl();
+    const { pool, schema } = namedPool(url);
+    const store = await openPostgresStore(pool, { durability: "process", schema });
+    undo.push(() => store.close());
+    await store.commit({ puts: [{ key: "a", value: "0" }] });
+    const raise = (from: number): Commit => ({
+      checks: [{ key: "a", value: String(from) }],
+      puts: [{ key: "a", value: String(from + 1) }],
+    });
+    // Every commit that is executed loses its first answer.
+    let isRepeated = true;
+    const answers = loseAnswers(pool, (text) => isCommit(text) && (isRepeated = !isRepeated) === false);
     const ended = await Promise.allSettled([0, 5, 1, 2].map((from) => store.commit(raise(from))));
-    // Each commit replaces what the one before it wrote, so only the last is known to be applied.
-    expect(ended.map(({ status }) => status).slice(1)).toEqual(["rejected", expect.any(String), "fulfilled"]);
+    expect(ended.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    expect(answers.lost).toBeGreaterThan(0);
     expect(await store.get(["a"])).toEqual([{ key: "a", value: "3", refs: "" }]);
   });
 });

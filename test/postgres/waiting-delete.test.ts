@@ -16,7 +16,7 @@ it("a commit that waits for a check deletes what was added meanwhile", async () 
   // Another process commits what checks "a" and adds "d": the commit here comes after it, because it changes "a".
   await other.query("BEGIN");
   await other.query(`SELECT 1 FROM ${table} WHERE key = 'a' FOR SHARE`);
-  await other.query(`INSERT INTO ${table} SELECT 'd', sum, refs_sum, refs, value FROM ${table} WHERE key = 'a'`);
+  await other.query(`INSERT INTO ${table} SELECT 'd', tag, refs_sum, refs, value FROM ${table} WHERE key = 'a'`);
   const done = store.commit({ checks: [{ key: "a", value: "1" }], puts: [{ key: "a", value: "2" }], deletes: ["d"] });
   const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
   await until(async () => (await query(url, waiting, [table])).length > 0, "the commit to wait for the lock");

@@ -8,7 +8,8 @@ import { damagePostgres } from "./postgres-damage.js";
 export function postgresHarness(options: StoreOptions, points: readonly string[]): StoreHarness {
   return {
     async setup() {
-      const location = await borrowMigratedUrl();
+      // The portable profile is part of the URL, so that processes that are killed use it too.
+      const location = (await borrowMigratedUrl()) + (options.portable ? "&portable=true" : "");
       return { store: await openStore(location, options), location, teardown: () => returnMigratedUrl(location) };
     },
     reopen: (location) => openStore(location, options),

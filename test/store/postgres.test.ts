@@ -5,8 +5,8 @@ import { postgresHarness } from "./postgres-harness.js";
 import { runs } from "../support/runs.js";
 
 describe("postgres:", () => {
-  // What would be told is that the server of the tests does not wait for its disk. With the durability `process` most commits
-  // are another statement: crash-points.slow.test.ts has the same tests with that one.
+  // What would be told is that the server of the tests does not wait for its disk. With the durability `process` commits set
+  // it: crash-points.slow.test.ts has the same tests with that one.
   const options = { durability: "power", onBackgroundFailure: () => {} } as const;
   storeConformance(
     postgresHarness(options, POSTGRES_WRITE_POINTS.slice(1, 2)),

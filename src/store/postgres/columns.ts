@@ -1,8 +1,7 @@
 /** Lists of rows as arrays, one for each column: the parameters of statements that write many rows. */
 import type { ChunkRow } from "../chunks/index.js";
-import type { KeyRange, StoredRecord } from "../contract/index.js";
+import type { KeyRange } from "../contract/index.js";
 import { bytesArray, integerArray, textArray } from "./arrays.js";
-import { refsSum, valueSum } from "./rows.js";
 
 /** Extracts one column of a list of rows. */
 export type Column<T> = (rows: readonly T[]) => Buffer;
@@ -25,15 +24,6 @@ export function columns<T>(rows: readonly T[], of: readonly Column<T>[]): Buffer
 
 /** The two ends of key ranges. */
 export const RANGE_ARRAYS: readonly Column<KeyRange>[] = [texts(({ from }) => from), texts(({ to }) => to)];
-
-/** The columns of records: key, checksums, refs and value. */
-export const RECORD_ARRAYS: readonly Column<StoredRecord>[] = [
-  texts(({ key }) => key),
-  integers(({ key, value }) => valueSum(key, value)),
-  integers(({ key, refs }) => refsSum(key, refs)),
-  texts(({ refs }) => refs),
-  texts(({ value }) => value),
-];
 
 /** The columns of chunks, without the tape. */
 export const CHUNK_ARRAYS: readonly Column<ChunkRow>[] = [

@@ -1,50 +1,74 @@
 /**
- * Plans a commit: decides everything that can be decided without the database, and encodes the arguments of the function.
+ * Plans a commit: decides everything that can be decided without the database.
  *
- * The plan determines which records are checked and replaced in one step, which of several puts of one record counts, and
- * the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the commit
- * checks: if the counter has another value, the commit is planned again.
+ * The plan is plain data. It determines which records are checked and replaced in one step, which of several puts of one record
+ * counts, and the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the
+ * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
 import { commitConflict, readCounter } from "../shared/index.js";
-import { type Check, type Commit, compareKeys, covers, type ItemBatch, type Put } from "../contract/index.js";
-import { type CompressedBody, packItems, type ChunkRow } from "../chunks/index.js";
 import {
-  bytes,
-  type Column,
-  columns as filledColumns,
-  integers,
-  RANGE_ARRAYS,
-  RECORD_ARRAYS,
-  CHUNK_ARRAYS,
-  texts,
-} from "./columns.js";
-import type { PostgresValue } from "./driver.js";
-import { CHECK, PUT } from "./functions.js";
-import { refsSum, valueSum } from "./rows.js";
+  type Check,
+  type Commit,
+  compareKeys,
+  covers,
+  type ItemBatch,
+  type KeyRange,
+  type Put,
+} from "../contract/index.js";
+import { type ChunkRow, type CompressedBody, packItems } from "../chunks/index.js";
 
 /** The new version of a record. */
 export type RecordWrite = Required<Put>;
 
+/** The value that an existing record must have; `undefined` for any value. */
+export interface ExpectedRecord {
+  readonly key: string;
+  readonly before: string | undefined;
+}
+
+export interface RecordUpdate extends ExpectedRecord {
+  readonly put: RecordWrite;
+}
+
 export interface PlanOptions {
   /** The time in milliseconds; `undefined` for the clock of the database. */
   readonly clock: number | undefined;
-  readonly durable: boolean;
-  readonly channel: string;
   /** The assumed values of counters. */
   readonly counters: ReadonlyMap<string, string | undefined>;
-  /** Counters whose values were just read. */
-  readonly fresh: ReadonlySet<string>;
   /** The stored form of blobs, by hash. */
   readonly blobs: ReadonlyMap<string, CompressedBody>;
 }
 
 export interface CommitPlan {
-  /** The arguments of the function. */
-  readonly values: () => PostgresValue[];
-  readonly records: RecordChanges;
-  /** Whether there is nothing else but items, deletes of single keys, and a time by the clock of the server. */
-  readonly isPlain: boolean;
+  /** Conditions that certainly fail: nothing has to be sent. */
+  readonly impossible: readonly string[];
+  /** The earliest time by the clock of the database, in milliseconds. */
   readonly notBefore: number | undefined;
+  /** The time in milliseconds; `undefined` for the clock of the database. */
+  readonly clock: number | undefined;
+  /** Records that are only checked. */
+  readonly checks: readonly ExpectedRecord[];
+  /** Records that must not exist, and are not written. */
+  readonly absent: readonly string[];
+  readonly updates: readonly RecordUpdate[];
+  /** New records, which must not exist. */
+  readonly inserts: readonly RecordWrite[];
+  /** Records that are written whether they exist or not. */
+  readonly upserts: readonly RecordWrite[];
+  /** Records that are written if they do not exist. */
+  readonly optional: readonly RecordWrite[];
+  /** Records that are checked and deleted. */
+  readonly removals: readonly ExpectedRecord[];
+  /** Records that are deleted if they exist. */
+  readonly deletes: readonly string[];
+  /** Ranges that are deleted, except for the records that the plan names. */
+  readonly ranges: readonly KeyRange[];
+  readonly chunks: readonly ChunkRow[];
+  /** Blobs that must exist. */
+  readonly usedBlobs: readonly string[];
+  /** Blobs that are stored. */
+  readonly storedBlobs: readonly (CompressedBody & { readonly hash: string })[];
+  readonly wakes: readonly string[];
   readonly firsts: readonly number[];
   /** The values of counters after the commit. */
   readonly counters: ReadonlyMap<string, string>;
@@ -53,7 +77,6 @@ export interface CommitPlan {
   /** The records that exist after the commit. */
   readonly written: readonly RecordWrite[];
   readonly deleted: readonly string[];
-  readonly rows: readonly ChunkRow[];
 }
 
 /** Plans a commit. Throws if it is already known to fail. */
@@ -61,82 +84,48 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const { deletes = [], items = [], blobs = [] } = commit;
   const written = mergePuts(commit);
   const ranges = deletes.filter((each) => typeof each !== "string");
-  const keys = deletes.filter((each) => typeof each === "string");
-  const deletedKeys = new Set(keys);
+  const deletedKeys = new Set(deletes.filter((each) => typeof each === "string"));
   const isDeleted = (key: string): boolean => deletedKeys.has(key) || ranges.some((range) => covers(range, key));
+  const { expected, impossible } = mergeChecks(commit.checks ?? []);
   const counters = new Map<string, string>();
-  const checks = [...(commit.checks ?? [])];
   const assumed = new Set<string>();
   const firsts = items.map((batch) => {
     if ("first" in batch) return batch.first;
     const { counter } = batch;
-    const checksBefore = checks.length;
-    const first = readCounter(counter, counterValue(counter, counters, written, isDeleted, options, checks));
-    if (checks.length !== checksBefore || checks.at(-1)?.key === counter) assumed.add(counter);
+    const { value, isAssumed } = counterValue(counter, { counters, expected, written, isDeleted }, options);
+    if (isAssumed) {
+      assumed.add(counter);
+      if (!expect(expected, counter, value)) impossible.push(counter);
+    }
     if (assumed.has(counter)) assumed.add(batch.tape);
+    const first = readCounter(counter, value ?? written.get(counter)?.value);
     counters.set(counter, String(first + batch.items.length));
     return first;
   });
   for (const [key, value] of counters) written.set(key, { key, value, refs: "", ifAbsent: false });
-  const rows = items.flatMap(({ tape, items: frames }, index) => packItems(tape, firsts[index] as number, frames));
   rejectOverlaps(items, firsts);
-  const sorted = groupRecords(checks, written, isDeleted);
-  const uses = new Map(
-    blobs.map(({ hash, bytes: content }) => [
-      `${hash} ${content !== undefined}`,
-      [hash, content && options.blobs.get(hash)] as const,
-    ]),
-  );
   // The times of the database are integers.
   const notBefore = commit.notBefore === undefined ? undefined : Math.ceil(commit.notBefore);
+  const { clock } = options;
+  if (notBefore !== undefined && clock !== undefined && notBefore > clock) impossible.push("notBefore");
+  const deleted = [...deletedKeys].filter((key) => !written.has(key));
   return {
-    records: sorted,
-    isPlain:
-      ranges.length + blobs.length + (commit.wakes?.length ?? 0) === 0 &&
-      !keys.some((key) => written.has(key)) &&
-      (notBefore === undefined || options.clock === undefined),
-    notBefore,
-    values: () => [
-      options.clock ?? null,
-      String(options.durable),
-      notBefore ?? null,
-      ...columns(sorted.replaced, [
-        texts(({ put }) => put.key),
-        texts(({ before }) => comparable(before)),
-        integers(({ put, before }) => valueSum(put.key, before)),
-        integers(({ put }) => valueSum(put.key, put.value)),
-        integers(({ put }) => refsSum(put.key, put.refs)),
-        texts(({ put }) => put.refs),
-        texts(({ put }) => put.value),
-      ]),
-      ...columns(sorted.checked, [
-        texts(({ key }) => key),
-        texts(({ value }) => comparable(value)),
-        integers(({ key, value = "" }) => valueSum(key, value)),
-        integers(({ kind }) => kind),
-      ]),
-      ...columns(keys, [texts((key) => key)]),
-      ...columns(ranges, RANGE_ARRAYS),
-      ...columns(
-        sorted.put.map(({ put }) => put),
-        RECORD_ARRAYS,
-      ),
-      ...columns(sorted.put, [integers(({ kind }) => kind)]),
-      ...columns(rows, [texts(({ tape }) => tape), ...CHUNK_ARRAYS]),
-      ...columns(
-        [...uses.values()],
-        [texts(([hash]) => hash), integers(([, packed]) => packed?.codec ?? 0), bytes(([, packed]) => packed?.body)],
-      ),
-      options.channel,
-      ...columns(commit.wakes ?? [], [texts((name) => name)]),
-      ...columns([...assumed], [texts((name) => name)]),
-    ],
+    ...groupRecords(expected, written, deleted, isDeleted),
+    impossible,
+    notBefore: clock === undefined ? notBefore : undefined,
+    clock,
+    ranges,
+    chunks: items.flatMap(({ tape, items: frames }, index) => packItems(tape, firsts[index] as number, frames)),
+    usedBlobs: [...new Set(blobs.filter(({ bytes }) => !bytes).map(({ hash }) => hash))].sort(),
+    storedBlobs: [...new Set(blobs.filter(({ bytes }) => bytes).map(({ hash }) => hash))]
+      .sort()
+      .map((hash) => ({ hash, ...(options.blobs.get(hash) as CompressedBody) })),
+    wakes: commit.wakes ?? [],
     firsts,
     counters,
     assumed,
     written: [...written.values()],
-    deleted: keys.filter((key) => !written.has(key)),
-    rows,
+    deleted,
   };
 }
 
@@ -149,75 +138,126 @@ function mergePuts({ puts = [] }: Commit): Map<string, RecordWrite> {
   return written;
 }
 
-/** The value of a counter after the deletes and puts of the commit, and after its earlier batches of items. */
-function counterValue(
-  counter: string,
-  counters: ReadonlyMap<string, string>,
-  written: ReadonlyMap<string, RecordWrite>,
-  isDeleted: (key: string) => boolean,
-  { counters: assumed, fresh }: PlanOptions,
-  checks: Check[],
-): string | undefined {
-  const raised = counters.get(counter);
-  if (raised !== undefined) return raised;
-  const put = written.get(counter);
-  if (put && !put.ifAbsent) return put.value;
-  if (isDeleted(counter)) return put?.value;
-  const value = assumed.get(counter);
-  // The check of the value implies the check that the counter exists.
-  const existsCheck = checks.findIndex((check) => check.key === counter && "exists" in check);
-  if (existsCheck >= 0 && value !== undefined) checks.splice(existsCheck, 1);
-  // Reading the counter again would find the same.
-  if (existsCheck >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([{ key: counter }]);
-  if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
-  return value ?? put?.value;
-}
+/** What a record must be: missing, with any value, or with this one. */
+type Expectation = { readonly value: string | undefined } | "exists";
 
-/** The records of a commit, grouped by operation. */
-export interface RecordChanges {
-  readonly replaced: { readonly put: RecordWrite; readonly before: string }[];
-  readonly checked: { readonly key: string; readonly value: string | undefined; readonly kind: number }[];
-  readonly put: { readonly put: RecordWrite; readonly kind: number }[];
-}
-
-/** Groups the records of a commit. All processes use the same order, which makes deadlocks rare. */
-function groupRecords(
-  checks: readonly Check[],
-  written: ReadonlyMap<string, RecordWrite>,
-  isDeleted: (key: string) => boolean,
-): RecordChanges {
-  const times = new Map<string, number>();
-  for (const { key } of checks) times.set(key, (times.get(key) ?? 0) + 1);
-  const sorted: RecordChanges = { replaced: [], checked: [], put: [] };
-  const done = new Set<string>();
+/** Merges the checks of each record. Those that contradict each other can never hold. */
+function mergeChecks(checks: readonly Check[]): { expected: Map<string, Expectation>; impossible: string[] } {
+  const expected = new Map<string, Expectation>();
+  const impossible: string[] = [];
   for (const check of checks) {
     const { key } = check;
-    const put = written.get(key);
-    const alone = times.get(key) === 1 && !isDeleted(key);
-    if ("exists" in check) sorted.checked.push({ key, value: undefined, kind: CHECK.exists });
-    else if (check.value !== undefined && alone && put && !put.ifAbsent) {
-      sorted.replaced.push({ put, before: check.value });
-      done.add(key);
-    } else if (check.value === undefined && alone && put) {
-      sorted.put.push({ put, kind: PUT.mustBeNew });
-      done.add(key);
-    } else {
-      const isWritten = put !== undefined || isDeleted(key);
-      const kind = check.value === undefined ? CHECK.absent : isWritten ? CHECK.valueOfWritten : CHECK.value;
-      sorted.checked.push({ key, value: check.value, kind });
+    if ("value" in check) {
+      // No string in PostgreSQL has a NUL character.
+      if (check.value?.includes("\0") || !expect(expected, key, check.value)) impossible.push(key);
+      continue;
     }
+    const other = expected.get(key);
+    if (other === undefined) expected.set(key, "exists");
+    else if (other !== "exists" && other.value === undefined) impossible.push(key);
+  }
+  return { expected, impossible };
+}
+
+/** Adds the check of a value. @returns whether it agrees with the others of the record */
+function expect(expected: Map<string, Expectation>, key: string, value: string | undefined): boolean {
+  const other = expected.get(key);
+  if (other === "exists" ? value === undefined : other && other.value !== value) return false;
+  expected.set(key, { value });
+  return true;
+}
+
+interface CounterContext {
+  readonly counters: ReadonlyMap<string, string>;
+  readonly expected: ReadonlyMap<string, Expectation>;
+  readonly written: ReadonlyMap<string, RecordWrite>;
+  readonly isDeleted: (key: string) => boolean;
+}
+
+/**
+ * The value of a counter after the deletes and puts of the commit, and after its earlier batches of items.
+ *
+ * @returns also whether it is assumed, so that the commit has to check it
+ */
+function counterValue(
+  counter: string,
+  { counters, expected, written, isDeleted }: CounterContext,
+  { counters: assumed }: PlanOptions,
+): { value: string | undefined; isAssumed: boolean } {
+  const raised = counters.get(counter);
+  if (raised !== undefined) return { value: raised, isAssumed: false };
+  const put = written.get(counter);
+  if ((put && !put.ifAbsent) || isDeleted(counter)) return { value: put?.value, isAssumed: false };
+  const expectation = expected.get(counter);
+  if (expectation && expectation !== "exists") return { value: expectation.value, isAssumed: false };
+  return { value: assumed.get(counter), isAssumed: true };
+}
+
+type RecordLists = Pick<
+  CommitPlan,
+  "checks" | "absent" | "updates" | "inserts" | "upserts" | "optional" | "removals" | "deletes"
+>;
+
+/** Groups the records of a commit by operation. All processes use the same order, which makes deadlocks rare. */
+function groupRecords(
+  expected: ReadonlyMap<string, Expectation>,
+  written: ReadonlyMap<string, RecordWrite>,
+  deleted: readonly string[],
+  isDeleted: (key: string) => boolean,
+): RecordLists {
+  const checks: ExpectedRecord[] = [];
+  const absent: string[] = [];
+  const updates: RecordUpdate[] = [];
+  const inserts: RecordWrite[] = [];
+  const upserts: RecordWrite[] = [];
+  const optional: RecordWrite[] = [];
+  const removals: ExpectedRecord[] = [];
+  for (const [key, expectation] of expected) {
+    const put = written.get(key);
+    if (expectation !== "exists" && expectation.value === undefined) {
+      if (put) inserts.push(put);
+      else absent.push(key);
+      continue;
+    }
+    const before = expectation === "exists" ? undefined : expectation.value;
+    // A record that exists keeps its value if the put has `ifAbsent`, unless it is deleted first.
+    if (put && (!put.ifAbsent || isDeleted(key))) updates.push({ key, before, put });
+    else if (!put && isDeleted(key)) removals.push({ key, before });
+    else checks.push({ key, before });
   }
   for (const put of written.values()) {
-    if (!done.has(put.key)) sorted.put.push({ put, kind: put.ifAbsent ? PUT.ifAbsent : PUT.always });
+    if (expected.has(put.key)) continue;
+    if (put.ifAbsent && !isDeleted(put.key)) optional.push(put);
+    else upserts.push(put);
   }
-  sorted.replaced.sort((a, b) => compareKeys(a.put.key, b.put.key));
-  sorted.checked.sort((a, b) => compareKeys(a.key, b.key));
-  sorted.put.sort((a, b) => compareKeys(a.put.key, b.put.key));
-  return sorted;
+  const byKey = (a: { readonly key: string }, b: { readonly key: string }): number => compareKeys(a.key, b.key);
+  return {
+    checks: checks.sort(byKey),
+    absent: absent.sort(compareKeys),
+    updates: updates.sort(byKey),
+    inserts: inserts.sort(byKey),
+    upserts: upserts.sort(byKey),
+    optional: optional.sort(byKey),
+    removals: removals.sort(byKey),
+    deletes: deleted.filter((key) => !expected.has(key)).sort(compareKeys),
+  };
+}
+
+/** The records that a plan checks or writes by name. */
+export function namedKeys(plan: CommitPlan): string[] {
+  return [
+    ...plan.checks.map(({ key }) => key),
+    ...plan.absent,
+    ...plan.updates.map(({ key }) => key),
+    ...[...plan.inserts, ...plan.upserts, ...plan.optional].map(({ key }) => key),
+    ...plan.removals.map(({ key }) => key),
+    ...plan.deletes,
+  ];
 }
 
 /** Rejects a commit that assigns a number twice. */
 function rejectOverlaps(batches: readonly ItemBatch[], firsts: readonly number[]): void {
+  if (batches.length < 2) return;
   const spans = batches
     .map(({ tape, items }, index) => ({ tape, first: firsts[index] as number, count: items.length }))
     .filter(({ count }) => count > 0)
@@ -227,14 +267,4 @@ function rejectOverlaps(batches: readonly ItemBatch[], firsts: readonly number[]
     const before = spans[index - 1];
     if (before && before.tape === tape && before.end > first) throw commitConflict([{ key: tape }]);
   }
-}
-
-/** An expected value for a comparison. Strings in PostgreSQL have no NUL character, so a value with one is null: it equals nothing. */
-function comparable(value: string | undefined): string | undefined {
-  return value?.includes("\0") ? undefined : value;
-}
-
-/** The columns of a list. Those of an empty list are null, which costs nothing. */
-function columns<T>(rows: readonly T[], of: readonly Column<T>[]): PostgresValue[] {
-  return rows.length === 0 ? of.map(() => null) : filledColumns(rows, of);
 }

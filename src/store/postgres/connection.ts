@@ -8,8 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { storeClosed } from "../shared/index.js";
 import { toMilliseconds } from "../../util/index.js";
 import { busyTimeoutOf } from "../contract/index.js";
+import { canBatch, sendBatch, StatementError } from "./batch.js";
 import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
-import { isUnreachable, isDeadlock, isStatementMissing, isTransient, postgresFailure } from "./errors.js";
+import { isDataError, isUnreachable, isDeadlock, isStatementMissing, isTransient, postgresFailure } from "./errors.js";
 import type { PostgresOptions } from "./options.js";
 
 /** Pauses between attempts, in milliseconds. The last one is repeated. */
@@ -62,36 +63,54 @@ export class PostgresConnection {
     setMaxListeners(0, this.#closing.signal);
     // If an idle connection breaks, the pool opens a new one when it next needs a connection, so the error can be ignored.
     pool.on("error", ignoreIdleError);
-    // The errors of the caller's own pool are handled by the caller.
-    if (owned) pool.on("acquire", guardClient);
+    // The errors of the caller's own clients are handled by the caller.
+    pool.on("acquire", owned ? guardClient : guardBriefly);
   }
 
   async rows<Row>(sql: string, values: PostgresValue[] = [], purpose: Purpose = "Reading"): Promise<Row[]> {
     return (await this.query(sql, values, purpose)).rows as Row[];
   }
 
+  /** Runs one statement. */
+  query(sql: string, values: PostgresValue[], purpose: Purpose): Promise<PostgresResult> {
+    return this.#retry(purpose, () => this.#pool.query({ text: sql, values }));
+  }
+
   /**
-   * Runs one statement.
+   * Runs statements that change something as one transaction. If one of them fails because of the data that it finds or writes,
+   * nothing is changed, and the result is the error of that statement.
    *
-   * @param name the name of the prepared statement; without one, the statement is not prepared
    * @param onUncertain called before a retry if an earlier attempt may have been applied
    */
-  async query(
-    sql: string,
-    values: PostgresValue[],
+  async write(
+    statements: readonly Statement[],
     purpose: Purpose,
-    { name, onUncertain }: { name?: string; onUncertain?: () => void } = {},
-  ): Promise<PostgresResult> {
+    onUncertain?: () => void,
+  ): Promise<StatementError | undefined> {
+    if (statements.length === 0) return undefined;
+    const attempt = async (): Promise<StatementError | undefined> => {
+      try {
+        await this.#withWriter(purpose, (client) => this.#send(client, statements));
+        return undefined;
+      } catch (error) {
+        if (error instanceof StatementError && isDataError(error.cause)) return error;
+        throw error instanceof StatementError ? error.cause : error;
+      }
+    };
+    return this.#retry(purpose, attempt, onUncertain);
+  }
+
+  /** Retries work while the database is unreachable, and after a deadlock. */
+  async #retry<T>(purpose: Purpose, work: () => Promise<T>, onUncertain?: () => void): Promise<T> {
     const deadline = performance.now() + (purpose === "Opening" ? 0 : this.#patience);
     for (let [failures, deadlocks] = [0, 0]; ;) {
-      const named = name !== undefined && this.#canPrepare;
+      const prepares = this.#canPrepare;
       try {
         if (this.#isEnded) throw storeClosed(this.url);
-        const statement = named ? { name, text: sql, values } : { text: sql, values };
-        return await this.#track(purpose === "Writing to" ? this.#write(statement) : this.#pool.query(statement));
+        return await this.#track(work());
       } catch (error) {
         // A pooler has changed the connection, and does not support prepared statements. Nothing was executed.
-        if (named && isStatementMissing(error)) {
+        if (prepares && isStatementMissing(error)) {
           this.#canPrepare = false;
           continue;
         }
@@ -109,6 +128,22 @@ export class PostgresConnection {
     }
   }
 
+  /** Sends statements as one transaction: in one round trip if the client is one of `pg`. */
+  async #send(client: PostgresClient, statements: readonly Statement[]): Promise<void> {
+    if (canBatch(client)) return sendBatch(client, statements, this.#canPrepare);
+    await client.query("BEGIN");
+    for (const [index, { name, text, values }] of statements.entries()) {
+      const isNamed = this.#canPrepare && name !== undefined;
+      try {
+        await client.query(isNamed ? { name, text, values } : { text, values });
+      } catch (error) {
+        if (!isUnreachable(error)) await client.query("ROLLBACK");
+        throw new StatementError(error, index);
+      }
+    }
+    await client.query("COMMIT");
+  }
+
   /** Reserves one connection for a transaction of several statements. */
   withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     return this.#track(this.#withClient(work));
@@ -124,7 +159,7 @@ export class PostgresConnection {
     try {
       return await work(client);
     } catch (error) {
-      broken = isUnreachable(error);
+      broken = isUnreachable(error instanceof StatementError ? error.cause : error);
       throw error;
     } finally {
       client.release(broken);
@@ -138,10 +173,10 @@ export class PostgresConnection {
 
   /**
    * Runs a commit. Commits are sent one after another over a connection of their own, because acquiring one from the pool each
-   * time costs more than the statement. A pool of the caller is used as it is.
+   * time costs more than the statement. With a pool of the caller, and for all other writes, a connection is acquired each time.
    */
-  async #write(statement: Statement): Promise<PostgresResult> {
-    if (!this.#hasWriter) return this.#pool.query(statement);
+  async #withWriter(purpose: Purpose, work: (client: PostgresClient) => Promise<void>): Promise<void> {
+    if (!this.#hasWriter || purpose !== "Writing to") return this.#withClient(work);
     let writer = this.#writer;
     if (!writer) {
       writer = this.#writer = await this.#pool.connect();
@@ -149,9 +184,9 @@ export class PostgresConnection {
       writer.on("error", ignoreIdleError);
     }
     try {
-      return await writer.query(statement);
+      await work(writer);
     } catch (error) {
-      if (isTransient(error)) {
+      if (isTransient(error instanceof StatementError ? error.cause : error)) {
         this.#writer = undefined;
         writer.release(true);
       }
@@ -181,7 +216,9 @@ export class PostgresConnection {
     this.#writer?.release();
     if (this.#isOwned) await this.#pool.end();
     // The listener stays on a pool that belongs to the store: the server may still send errors while connections end.
-    if (!this.#isOwned) this.#pool.off("error", ignoreIdleError);
+    if (this.#isOwned) return;
+    this.#pool.off("error", ignoreIdleError);
+    this.#pool.off("acquire", guardBriefly);
   }
 }
 
@@ -194,4 +231,13 @@ function guardClient(client: PostgresClient): void {
   if (guarded.has(client)) return;
   guarded.add(client);
   client.on("error", ignoreIdleError);
+}
+
+/**
+ * Like {@link guardClient}, but only until the code that waits for the connection continues, so that no listener stays on a
+ * client of the user.
+ */
+function guardBriefly(client: PostgresClient): void {
+  client.on("error", ignoreIdleError);
+  process.nextTick(() => client.off("error", ignoreIdleError));
 }

@@ -14,7 +14,7 @@ export interface PostgresResult {
 export interface Statement {
   readonly name?: string;
   readonly text: string;
-  readonly values: PostgresValue[];
+  readonly values: readonly PostgresValue[];
 }
 
 /** The part of a pool that Savepoint uses. A `Pool` of `pg` implements it. */
@@ -25,6 +25,7 @@ export interface PostgresPool {
   on(event: "error", listener: (error: Error) => void): unknown;
   on(event: "acquire", listener: (client: PostgresClient) => void): unknown;
   off(event: "error", listener: (error: Error) => void): unknown;
+  off(event: "acquire", listener: (client: PostgresClient) => void): unknown;
   /** The maximum number of connections; 10 by default, as in `pg`. */
   readonly options?: { readonly max?: number | undefined };
 }
@@ -32,7 +33,7 @@ export interface PostgresPool {
 /** A connection of a pool. */
 export interface PostgresClient {
   query(statement: Statement): Promise<PostgresResult>;
-  query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
+  query(sql: string, values?: readonly PostgresValue[]): Promise<PostgresResult>;
   /** @param broken whether the pool must not use the connection again */
   release(broken?: boolean): void;
   on(event: "notification", listener: (message: { readonly payload?: string | undefined }) => void): unknown;

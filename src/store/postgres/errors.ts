@@ -4,7 +4,6 @@ import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 /** The fields of an error of `pg`. */
 interface PostgresError {
   readonly code?: string;
-  readonly detail?: string;
   readonly message?: string;
   readonly errors?: readonly unknown[];
   /** The failed system call. */
@@ -28,11 +27,6 @@ export function sqlStateOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).code : undefined;
 }
 
-/** The detail of an error of the server. */
-export function errorDetailOf(error: unknown): string | undefined {
-  return typeof error === "object" && error !== null ? (error as PostgresError).detail : undefined;
-}
-
 /** Whether the server could not be reached, or the connection was cut. Then it is unknown whether a statement was executed. */
 export function isUnreachable(error: unknown): boolean {
   const { code = "", message = "", errors = [], syscall } = (error ?? {}) as PostgresError;
@@ -46,6 +40,25 @@ export function isUnreachable(error: unknown): boolean {
 export function isTransient(error: unknown): boolean {
   const state = sqlStateOf(error) ?? "";
   return isUnreachable(error) || UNKNOWN_HOST.has(state) || state === READ_ONLY;
+}
+
+/**
+ * The SQLSTATEs with which a statement of a commit fails if a condition does not hold: a division by zero, a count that is null,
+ * and a chunk that another process has just added.
+ */
+const CONDITION_STATES = new Set(["22012", "23502", "23505"]);
+
+/** Whether a condition of a commit did not hold. */
+export function isConditionFailure(error: unknown): boolean {
+  return CONDITION_STATES.has(sqlStateOf(error) ?? "");
+}
+
+/**
+ * Whether a statement failed because of its data, and others may succeed: a condition does not hold, the server cannot store a
+ * value, or a page of its files is damaged.
+ */
+export function isDataError(error: unknown): boolean {
+  return /^(22|23|54|XX)...$/.test(sqlStateOf(error) ?? "");
 }
 
 /** Whether a deadlock or serialization failure rolled the statement back. It can be retried. */
@@ -80,7 +93,7 @@ const FAILURES: readonly (readonly [states: readonly string[], code: SavepointEr
   [["58030"], "IO_FAILED", "Check the server's disk."],
   [["XX001", "XX002"], "DAMAGED", "The files of the server are damaged. Restore them from a backup."],
   [["40P01", "40001", "55P03", "57014"], "BUSY", "Other transactions held locks. Try again."],
-  [["42P01", "3F000", "42883"], "STORE_FAILED", "Tables or functions of Savepoint are missing. Open the store again."],
+  [["42P01", "3F000", "42883"], "STORE_FAILED", "Tables of Savepoint are missing. Open the store again."],
 ];
 
 const TLS_ADVICE = `Set the mode in the URL: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for your own certificate.`;

@@ -18,4 +18,8 @@ export const GE = "OPERATOR(pg_catalog.>=)";
 export const ADD = "OPERATOR(pg_catalog.+)";
 export const MUL = "OPERATOR(pg_catalog.*)";
 export const DIV = "OPERATOR(pg_catalog./)";
+export const CONCAT = "OPERATOR(pg_catalog.||)";
 export const LIKE = "OPERATOR(pg_catalog.~~)";
+
+/** The time of the server, in milliseconds since 1970. */
+export const CLOCK = `(extract(epoch FROM pg_catalog.clock_timestamp()) ${MUL} 1000)::bigint`;

@@ -51,6 +51,14 @@ export interface PostgresOptions {
    */
   readonly readOnly?: boolean;
   /**
+   * Use only statements that other databases with the protocol of PostgreSQL are documented to understand: plain changes of one
+   * table, without notifications, advisory locks, collations and full-text search. Workers poll, and each process builds
+   * its own search index in memory. A commit sends one statement for each record, still in one round trip. In a URL:
+   * `?portable=true`.
+   * @default false
+   */
+  readonly portable?: boolean;
+  /**
    * The clock, in milliseconds. By default the clock of the database, because machines that share a store have different
    * clocks.
    * @default the clock of the database

@@ -5,7 +5,6 @@
  * No lock is held in between, and readers see either the old chunks or the new one. A damaged item is never packed again
  * under a new checksum: its chunk is left as it is.
  */
-import { SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
 import { type RetainOptions, testHooksOf } from "../shared/index.js";
 import type { Span } from "../../util/index.js";
@@ -24,12 +23,11 @@ import {
 import { integerArray } from "./arrays.js";
 import { columns, CHUNK_ARRAYS } from "./columns.js";
 import type { PostgresConnection } from "./connection.js";
-import type { PostgresValue } from "./driver.js";
-import { sqlStateOf } from "./errors.js";
-import { ROWS_CHANGED_STATE } from "./functions.js";
+import type { PostgresValue, Statement } from "./driver.js";
+import { isConditionFailure } from "./errors.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type Raw, CHUNK_COLUMNS, toNumbers } from "./rows.js";
-import { EQ, GE, LT } from "./operators.js";
+import { DIV, EQ, GE, LT } from "./operators.js";
 
 /** The number of full chunks that are packed together: most of the cost is the round trip. */
 const CHUNKS_AT_ONCE = 4;
@@ -38,8 +36,11 @@ const BATCH_ROWS = 512;
 /** How often rows are read again after another process has changed them. */
 const MAX_TRIES = 20;
 
-/** The SQLSTATE of a duplicate key. */
-const UNIQUE_VIOLATION = "23505";
+/** Makes a transaction not wait for the disk. */
+const WITHOUT_SYNC: Statement = {
+  text: "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)",
+  values: [],
+};
 
 /** The size of a chunk, without its items. */
 type ChunkInfo = ChunkSize & Pick<ChunkRow, "sum">;
@@ -48,6 +49,8 @@ export class PostgresPacker {
   readonly #connection: PostgresConnection;
   readonly #table: string;
   readonly #compress: boolean;
+  /** What makes background packing not wait for the disk. */
+  readonly #lazily: readonly Statement[];
   readonly #probe: (point: PostgresWritePoint) => void;
   readonly #backlog: PackBacklog;
 
@@ -55,6 +58,7 @@ export class PostgresPacker {
     this.#connection = connection;
     this.#table = `${connection.schema}.savepoint_chunk`;
     this.#compress = options.compress ?? true;
+    this.#lazily = options.portable === true ? [] : [WITHOUT_SYNC];
     this.#probe = testHooksOf(options).probe ?? (() => {});
     const report = createFailureReporter(options);
     this.#backlog = new PackBacklog({
@@ -195,26 +199,30 @@ export class PostgresPacker {
     rows: readonly ChunkRow[],
     isDurable = true,
   ): Promise<boolean> {
-    const values = [
-      String(isDurable),
-      tape,
-      integerArray(old.map(({ first }) => first)),
-      integerArray(old.map(({ sum }) => sum)),
-      ...columns(rows, CHUNK_ARRAYS),
+    const firsts = integerArray(old.map(({ first }) => first));
+    const sums = integerArray(old.map(({ sum }) => sum));
+    const statements: Statement[] = [
+      {
+        text: `WITH removed AS (
+            DELETE FROM ${this.#table} r USING unnest($2::bigint[], $3::bigint[]) AS o (first, sum)
+            WHERE r.tape ${EQ} $1 AND r.first ${EQ} o.first AND r.sum ${EQ} o.sum RETURNING 1
+          ) SELECT 1 ${DIV} ((SELECT pg_catalog.count(*) FROM removed) ${EQ} $4::bigint)::integer AS done`,
+        values: [tape, firsts, sums, old.length],
+      },
+      {
+        text: `INSERT INTO ${this.#table} (tape, first, count, codec, sum, head, body)
+          SELECT $1, n.* FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::pg_catalog.bytea[], $7::pg_catalog.bytea[])
+            AS n (first, count, codec, sum, head, body)`,
+        values: [tape, ...columns(rows, CHUNK_ARRAYS)],
+      },
     ];
-    const sql = `SELECT ${this.#connection.schema}.savepoint_replace_chunks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
-    const running = this.#connection.query(sql, values, "Packing");
+    // The old chunks have changed; or, after the connection was cut, the new ones exist already.
+    const failing = this.#connection.write([...(isDurable ? [] : this.#lazily), ...statements], "Packing");
     this.#probe("pack:sent");
-    try {
-      await running;
-      this.#probe("pack:committed");
-      return true;
-    } catch (error) {
-      // The old chunks have changed; or, after the connection was cut, the new ones exist already.
-      const state = sqlStateOf(error instanceof SavepointError ? error.cause : error);
-      if (state === ROWS_CHANGED_STATE || state === UNIQUE_VIOLATION) return false;
-      throw error;
-    }
+    const failure = await failing;
+    if (failure && !isConditionFailure(failure.cause)) throw failure.cause;
+    if (!failure) this.#probe("pack:committed");
+    return !failure;
   }
 
   async #rows(tape: string, from: number, below: number, limit: number): Promise<ChunkRow[]> {

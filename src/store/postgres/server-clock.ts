@@ -20,14 +20,20 @@ interface Reading {
 export class ServerClock {
   readonly #query: () => Promise<number>;
   #reading: Reading | undefined;
+  /** Answers to queries that were sent before this time are not used to compute the time. */
+  #countsSince = Number.NEGATIVE_INFINITY;
 
   constructor(query: () => Promise<number>) {
     this.#query = query;
   }
 
-  /** Makes the next call query the server, because its time was different from the computed one. */
+  /**
+   * Makes the next call query the server: its time was different from the computed one, or it has written a time that later results
+   * must not precede.
+   */
   forget(): void {
     this.#reading = undefined;
+    this.#countsSince = performance.now();
   }
 
   async now(): Promise<number> {
@@ -38,13 +44,23 @@ export class ServerClock {
       if (passed < MAX_AGE && agrees) return Math.floor(this.#reading.server + passed);
     }
     const server = await this.#query();
+    this.note(server, ticks);
+    return server;
+  }
+
+  /**
+   * Computes the time from an answer of the server that has just arrived.
+   *
+   * @param ticks when the server was queried, by `performance.now()`
+   */
+  note(server: number, ticks: number): void {
     const answered = performance.now();
+    if (ticks < this.#countsSince) return;
     // Counted from the arrival of the answer, so the result is never ahead of the server.
     const reading = answered - ticks < MAX_ROUND_TRIP ? { server, ticks: answered, clock: Date.now() } : undefined;
     // A concurrent query may have been answered faster. A slower answer must not move the time back.
     const meanwhile = this.#reading && this.#reading.ticks > ticks ? this.#reading : undefined;
     if (!meanwhile || (reading && lead(reading) > lead(meanwhile))) this.#reading = reading;
-    return server;
   }
 }
 

@@ -11,6 +11,7 @@ import {
   CloseableStore,
   GroupCommit,
   type ListOptions,
+  overrideStore,
   type RecordResult,
   type ReserveOptions,
   type RetainOptions,
@@ -24,6 +25,7 @@ import {
   type ItemRefs,
   type ItemSpan,
   type KeyRange,
+  type ScrubResult,
   type Store,
   type StoredRanges,
   type Unreadable,
@@ -34,19 +36,20 @@ import { columns, RANGE_ARRAYS } from "./columns.js";
 import { PostgresConnection } from "./connection.js";
 import { openPool } from "./driver.js";
 import { postgresFailure } from "./errors.js";
-import { CLOCK } from "./functions.js";
 import { NotificationListener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
-import { type PostgresRecordRow, type Raw, RECORD_COLUMNS, toNumbers, toRecord } from "./rows.js";
+import { type PostgresRecordRow, type Raw, recordColumns, toNumbers, toRecord } from "./rows.js";
 import { readItems, chunkQuery, chunkQueryValues } from "./chunk-reader.js";
-import { checkServer } from "./server-check.js";
+import { readOpening } from "./opening.js";
+import { checkServer, readServerSettings } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
 import { PostgresPacker } from "./packer.js";
+import { printCompact, printPortable } from "./printer.js";
 import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
 import { PostgresWriter } from "./writer.js";
-import { ADD, EQ, GE, GT, LE, LIKE, LT } from "./operators.js";
+import { ADD, CLOCK, EQ, GE, GT, LE, LIKE, LT } from "./operators.js";
 
 /** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false or `readOnly` is set. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
@@ -63,15 +66,31 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   const pool = typeof target === "string" ? await openPool(parsed?.connectionString ?? target, connections) : target;
   const connection = new PostgresConnection(pool, url, schema, pool !== target, options);
   try {
-    const syncs = await checkServer(connection, options);
-    const readOnly = options.readOnly === true;
-    await migrate(connection, { create: !readOnly && (options.create ?? true), readOnly });
-    return new PostgresStore(connection, { ...options, syncs });
+    const { readOnly = false, create = true } = options;
+    const portable = options.portable ?? parsed?.portable ?? false;
+    const serverClock = new ServerClock(() => queryTime(connection));
+    const askedAt = performance.now();
+    // The owner of a store that is only read is not trusted: its tables are checked before anything is read from them.
+    const opening = readOnly || portable ? undefined : await readOpening(connection);
+    if (opening) serverClock.note(opening.now, askedAt);
+    const settings = opening?.settings ?? (await readServerSettings(connection));
+    const syncs = checkServer(url, settings, { ...options, portable });
+    if (!opening) await migrate(connection, { create: !readOnly && create, readOnly, portable });
+    const store = new PostgresStore(connection, serverClock, { ...options, portable, syncs });
+    return portable ? overrideStore(store, { texts: undefined, reserve: undefined, listen: undefined }) : store;
   } catch (error) {
     await connection.close();
     throw postgresFailure(error, url, "Opening");
   }
 }
+
+async function queryTime(connection: PostgresConnection): Promise<number> {
+  const [row] = await connection.rows<{ now: string }>(`SELECT ${CLOCK} AS now`);
+  return Number(row?.now);
+}
+
+/** All keys, except for those that begin with the last characters of Unicode. */
+const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
 
 const lengthOf = (column: string): string => `pg_catalog.octet_length(${column})`;
 
@@ -89,8 +108,13 @@ class PostgresStore extends CloseableStore implements Store {
   readonly #packer: PostgresPacker;
   readonly #commits: GroupCommit;
   readonly #listener: NotificationListener;
+  readonly #isPortable: boolean;
 
-  constructor(connection: PostgresConnection, options: PostgresOptions & { readonly syncs: boolean }) {
+  constructor(
+    connection: PostgresConnection,
+    serverClock: ServerClock,
+    options: PostgresOptions & { readonly syncs: boolean },
+  ) {
     super();
     const { schema } = connection;
     this.url = connection.url;
@@ -99,14 +123,24 @@ class PostgresStore extends CloseableStore implements Store {
     this.#chunks = `${schema}.savepoint_chunk`;
     this.#blobs = `${schema}.savepoint_blob`;
     this.#ownClock = options.now;
-    this.#serverClock = new ServerClock(() => this.#queryTime());
+    this.#serverClock = serverClock;
     this.#packer = new PostgresPacker(connection, options);
     // A hash: with the prefix, the name of a schema may be too long for a channel.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
     this.#listener = new NotificationListener(connection, channel);
     this.texts = new PostgresTextIndex(connection, () => this.assertOpen());
-    const writer = new PostgresWriter(connection, channel, options, ({ items = [] }) => {
-      for (const batch of items) this.#packer.noteItems(batch);
+    const { portable = false, durability, syncs } = options;
+    this.#isPortable = portable;
+    const isDurable = durability !== "process";
+    // A server that does not sync by default has the setting `synchronous_commit`. The portable profile never turns it off,
+    // because other databases may not have it.
+    const sync = syncs === isDurable ? undefined : isDurable ? "on" : portable ? undefined : "off";
+    const writer = new PostgresWriter(connection, options, {
+      print: portable ? printPortable : printCompact,
+      printing: { schema, channel, sync },
+      onApplied: ({ items = [] }) => {
+        for (const batch of items) this.#packer.noteItems(batch);
+      },
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
@@ -115,7 +149,7 @@ class PostgresStore extends CloseableStore implements Store {
     this.assertOpen();
     if (keys.length === 0) return [];
     const rows = await this.#connection.rows<PostgresRecordRow>(
-      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key ${EQ} ANY ($1::pg_catalog.text[])`,
+      `SELECT ${recordColumns()} FROM ${this.#records} WHERE key ${EQ} ANY ($1::pg_catalog.text[])`,
       [textArray(keys)],
     );
     return pickByKey(keys, rows.map(toRecord), ({ key }) => key);
@@ -124,7 +158,7 @@ class PostgresStore extends CloseableStore implements Store {
   async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
     this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
-      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key ${GE} $1 AND key ${LT} $2
+      `SELECT ${recordColumns()} FROM ${this.#records} WHERE key ${GE} $1 AND key ${LT} $2
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
       [range.from, range.to, limit],
     );
@@ -146,7 +180,10 @@ class PostgresStore extends CloseableStore implements Store {
   async commit(commit: Commit): Promise<CommitResult> {
     this.assertOpen();
     try {
-      return await this.#commits.commit(commit);
+      const result = await this.#commits.commit(commit);
+      // The server noted its time as the last use of the blobs, and the computed time may be a little earlier.
+      if (commit.blobs?.length) this.#serverClock.forget();
+      return result;
     } catch (error) {
       // The commit was sent because the computed time had reached notBefore: the server disagrees.
       if (commit.notBefore !== undefined && isSavepointError(error, "CONFLICT")) this.#serverClock.forget();
@@ -157,11 +194,6 @@ class PostgresStore extends CloseableStore implements Store {
   async now(): Promise<number> {
     this.assertOpen();
     return this.#ownClock?.() ?? this.#serverClock.now();
-  }
-
-  async #queryTime(): Promise<number> {
-    const [row] = await this.#connection.rows<{ now: string }>(`SELECT ${CLOCK} AS now`);
-    return Number(row?.now);
   }
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
@@ -221,19 +253,50 @@ class PostgresStore extends CloseableStore implements Store {
   async compact(): Promise<void> {
     this.assertOpen();
     await this.#packer.packAll();
+    if (!this.#isPortable) await this.#vacuum();
+  }
+
+  async #vacuum(): Promise<void> {
     for (const table of [this.#records, this.#chunks, this.#blobs]) {
       await this.#connection.query(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
     }
   }
 
+  /** Vacuums the tables of the search index too; {@link compact} has vacuumed the others. */
+  async scrub(): Promise<ScrubResult> {
+    this.assertOpen();
+    const elsewhere = `the write-ahead log, its archives and the replicas of ${this.url} may contain erased data until the server has replaced them`;
+    try {
+      if (this.#isPortable) await this.#vacuum();
+      await this.texts.vacuum();
+      return { elsewhere };
+    } catch (error) {
+      if (!this.#isPortable || !isSavepointError(error, "STORE_FAILED")) throw error;
+      // A database other than PostgreSQL, which removes old versions of rows automatically.
+      return {
+        elsewhere,
+        pending: `${this.url} may contain erased data in old versions of rows, which the database removes later`,
+      };
+    }
+  }
+
   async bytes(): Promise<number> {
     this.assertOpen();
+    if (this.#isPortable) return this.#contentBytes();
     const [row] = await this.#connection.rows<{ bytes: string }>(
       `SELECT coalesce(pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_catalog.pg_class c
        WHERE c.relnamespace ${EQ} pg_catalog.to_regnamespace($1) AND c.relkind ${EQ} 'r' AND c.relname ${LIKE} 'savepoint\\_%'`,
       [this.#connection.schema],
     );
     return Number(row?.bytes);
+  }
+
+  /** The bytes of everything in the tables. */
+  async #contentBytes(): Promise<number> {
+    const [row] = await this.#connection.rows<{ bytes: string }>(
+      `SELECT coalesce(pg_catalog.sum(${lengthOf("body")}), 0) AS bytes FROM ${this.#blobs}`,
+    );
+    return Number(row?.bytes) + (await this.bytesOf({ records: [EVERYTHING], tapes: [EVERYTHING] }));
   }
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
@@ -261,7 +324,7 @@ class PostgresStore extends CloseableStore implements Store {
           ORDER BY key LIMIT $3 FOR UPDATE SKIP LOCKED
         ) AS r ORDER BY w.place, r.key LIMIT $3
       ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) ${ADD} $4 FROM picked
-      WHERE r.key ${EQ} picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
+      WHERE r.key ${EQ} picked.key RETURNING ${recordColumns("r.")}`,
       [...columns(ranges, RANGE_ARRAYS), limit, Math.ceil(forMs), this.#ownClock ? Math.floor(this.#ownClock()) : null],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));

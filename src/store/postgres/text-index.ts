@@ -17,8 +17,12 @@ import type { PostgresConnection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
 import { postgresFailure, sqlStateOf } from "./errors.js";
 import { runTransaction } from "./transaction.js";
-import { createTextTables } from "./text-schema.js";
-import { EQ, GE, LIKE, LT } from "./operators.js";
+import { createTextTables, hasTextTables } from "./text-schema.js";
+import { CONCAT, EQ, GE, LIKE, LT } from "./operators.js";
+
+/** Identifies the content of a record: 48 bits of its tag, and the checksum of its references. */
+const RECORD_SUM = `('x' ${CONCAT} pg_catalog.encode(pg_catalog.substr(tag, 1, 6), 'hex'))::bit(48)::bigint
+  OPERATOR(pg_catalog.#) coalesce(refs_sum, 0)::bigint`;
 
 interface SourceRow extends Omit<TextSource, "id"> {
   readonly id: string;
@@ -53,7 +57,7 @@ export class PostgresTextIndex implements TextIndex {
     for (const { from, to } of ranges) {
       const rows = await this.#rows<{ key: string; sum: string | null }>(
         `SELECT coalesce(r.key, m.key) AS key, r.sum
-         FROM (SELECT key, sum OPERATOR(pg_catalog.#) refs_sum AS sum FROM ${s}.savepoint_record WHERE key ${GE} $1 AND key ${LT} $2) AS r
+         FROM (SELECT key, ${RECORD_SUM} AS sum FROM ${s}.savepoint_record WHERE key ${GE} $1 AND key ${LT} $2) AS r
          FULL JOIN (SELECT key, sum FROM ${s}.savepoint_text_mark WHERE key ${GE} $1 AND key ${LT} $2) AS m ON m.key ${EQ} r.key
          WHERE (m.sum ${EQ} r.sum) IS NOT TRUE ORDER BY 1 LIMIT $3`,
         [from, to, Math.max(0, limit - marks.length)],
@@ -109,6 +113,35 @@ export class PostgresTextIndex implements TextIndex {
       [below, limit, ...(sought === "" ? [] : [pattern])],
     );
     return rows.map(({ number }) => Number(number));
+  }
+
+  async remove(names: readonly string[]): Promise<void> {
+    this.#checkOpen();
+    if (!(await hasTextTables(this.#connection))) return;
+    const { schema: s } = this.#connection;
+    this.#unchangedAt = undefined;
+    await this.#transaction(async (client) => {
+      const { rows } = await client.query(
+        `DELETE FROM ${s}.savepoint_text_source WHERE name ${EQ} ANY ($1::pg_catalog.text[]) RETURNING id`,
+        [textArray(names)],
+      );
+      for (const { id } of rows as { id: string }[]) {
+        await client.query(`DELETE FROM ${s}.savepoint_text WHERE number ${GE} $1 AND number ${LT} $2`, [
+          Number(id) * DOCUMENTS_PER_SOURCE,
+          (Number(id) + 1) * DOCUMENTS_PER_SOURCE,
+        ]);
+      }
+    });
+  }
+
+  /** Vacuums the tables, so that they contain no removed texts. */
+  async vacuum(): Promise<void> {
+    this.#checkOpen();
+    if (!(await hasTextTables(this.#connection))) return;
+    const { schema: s } = this.#connection;
+    for (const table of ["savepoint_text", "savepoint_text_mark", "savepoint_text_source"]) {
+      await this.#connection.query(`VACUUM ${s}.${table}`, [], "Compacting");
+    }
   }
 
   async clear(): Promise<void> {

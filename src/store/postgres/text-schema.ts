@@ -10,14 +10,19 @@ import { isUnreachable } from "./errors.js";
 import { runTransaction } from "./transaction.js";
 import { EQ } from "./operators.js";
 
+/** Whether the tables exist. */
+export async function hasTextTables(connection: PostgresConnection): Promise<boolean> {
+  const [found] = await connection.rows<{ present: boolean }>(
+    "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS present",
+    [`${connection.schema}.savepoint_text_source`],
+  );
+  return found?.present === true;
+}
+
 /** Creates the tables if they do not exist. */
 export async function createTextTables(connection: PostgresConnection): Promise<void> {
   const { schema } = connection;
-  const [found] = await connection.rows<{ present: boolean }>(
-    "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS present",
-    [`${schema}.savepoint_text_source`],
-  );
-  if (found?.present) return;
+  if (await hasTextTables(connection)) return;
   await createTrigrams(connection);
   const lock = { name: `savepoint ${schema}`, seed: 1 };
   await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout, lock }, async (client) => {

@@ -8,16 +8,29 @@ export interface PostgresUrl {
   readonly displayUrl: string;
   /** The parameter `schema`. */
   readonly schema: string | undefined;
+  /** The parameter `portable`. */
+  readonly portable: boolean | undefined;
 }
 
 export function parsePostgresUrl(url: string): PostgresUrl {
   const parsed = parse(url);
   const schema = parsed.searchParams.get("schema") ?? undefined;
-  parsed.searchParams.delete("schema");
+  const portable = parsePortable(parsed.searchParams.get("portable"));
+  for (const name of ["schema", "portable"]) parsed.searchParams.delete(name);
   const { protocol, username, host, pathname } = parsed;
   const user = username === "" ? "" : `${username}@`;
   const where = schema === undefined ? "" : `?schema=${encodeURIComponent(schema)}`;
-  return { connectionString: parsed.href, displayUrl: `${protocol}//${user}${host}${pathname}${where}`, schema };
+  const displayUrl = `${protocol}//${user}${host}${pathname}${where}`;
+  return { connectionString: parsed.href, displayUrl, schema, portable };
+}
+
+function parsePortable(value: string | null): boolean | undefined {
+  if (value === null) return undefined;
+  if (value === "true" || value === "false") return value === "true";
+  throw new SavepointError(
+    "INVALID_URL",
+    `The parameter "portable" of the URL of a PostgreSQL store must be true or false, got ${JSON.stringify(value)}.`,
+  );
 }
 
 function parse(url: string): URL {

@@ -1,299 +1,271 @@
 /**
- * Applies groups of commits, each with one statement: one round trip, and one wait for the disk of the server.
+ * Applies groups of commits: the statements of a group are one transaction, which takes one round trip and one wait for the disk
+ * of the server.
  *
- * If the connection is cut, it is unknown whether the statement was executed. It is sent again, and its checks prevent that it
- * is applied twice: if a check then fails, and exactly the records and items of the commit are stored, it was applied. For
- * items that the store numbers, it is enough that the items are stored: the counter may have been increased by others since,
- * and numbering the items again would add them twice.
+ * If a commit of a group fails, the server applies none of them. Then those before it are sent as a group, it is sent alone, and
+ * those behind it follow. A commit that fails alone is diagnosed: the caller learns which conditions do not hold. If all of them
+ * hold by now, or an assumed counter was wrong, the commit is planned and sent again.
+ *
+ * If the connection is cut, it is unknown whether the transaction was executed. It is sent again, and its checks prevent that it
+ * is applied twice: if a check then fails, and exactly the records and items of a commit are stored, it was applied. For items
+ * that the store numbers, it is enough that the items are stored: the counter may have been increased by others since, and
+ * numbering the items again would add them twice.
  */
 import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
 import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
-import { type ChunkRow, type CompressedBody, compressBlobs, unpackChunk } from "../chunks/index.js";
-import type { Commit, Frame } from "../contract/index.js";
-import { textArray } from "./arrays.js";
-import type { PostgresConnection } from "./connection.js";
-import { fastCommit, type CommitStatement, statementName } from "./fast-commit.js";
-import { fastGroup } from "./fast-group.js";
-import { errorDetailOf, postgresFailure, sqlStateOf } from "./errors.js";
-import { RESEND, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
-import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type CommitPlan, planCommit } from "./commit-plan.js";
-import { isIntact, RECORD_COLUMNS, type PostgresRecordRow } from "./rows.js";
+import { type ChunkRow, compressBlobs, unpackChunk } from "../chunks/index.js";
+import { type Commit, compareKeys, type Frame } from "../contract/index.js";
 import { readItems } from "./chunk-reader.js";
-import { EQ } from "./operators.js";
+import { type CommitPlan, namedKeys, planCommit, type RecordWrite } from "./commit-plan.js";
+import type { PostgresConnection } from "./connection.js";
+import { findFailedConditions, readRecords } from "./diagnosis.js";
+import type { Statement } from "./driver.js";
+import { isConditionFailure, postgresFailure } from "./errors.js";
+import type { PostgresOptions, PostgresWritePoint } from "./options.js";
+import type { Printer, PrintOptions } from "./printer.js";
+import { isIntact } from "./rows.js";
 
-/** The most commits in one statement. Each is a subtransaction, and more than 64 are slow in PostgreSQL. */
-const MAX_GROUP = 60;
+/** The most commits in one transaction. */
+const MAX_GROUP = 128;
+/** The most bytes of items and blobs in one transaction, if it has several commits: all of it is in memory at once. */
+const MAX_GROUP_BYTES = 16 * 1024 * 1024;
 /** The number of counters whose values are cached. */
 const MAX_COUNTERS = 10_000;
-/** How often a commit is retried because another process appended to the same tape. Each time, another one has made progress. */
+/** How often a commit is sent again because another process changed what it checks. Each time, another one has made progress. */
 const MAX_TRIES = 1000;
-/** SQLSTATEs of values that the server cannot store, and of the division by zero by which a plain statement fails. */
-const INVALID_DATA = /^(22|23|54)/;
 
-/** Why a commit was not applied: the keys that failed, an earlier commit that has to be sent again, or an error. */
-type Rejection = readonly string[] | typeof RESEND | SavepointError | undefined;
+/** A commit that waits, and its outcome. */
+interface Entry {
+  readonly commit: Commit;
+  outcome?: CommitOutcome;
+}
 
-/** Counters that were just read. */
-interface CounterReads {
-  readonly damaged: ReadonlySet<string>;
-  readonly fresh: ReadonlySet<string>;
+interface PlannedEntry {
+  readonly entry: Entry;
+  readonly plan: CommitPlan;
+}
+
+export interface WriterOptions {
+  readonly print: Printer;
+  readonly printing: PrintOptions;
+  /** Called for each commit that was applied. */
+  readonly onApplied: (commit: Commit) => void;
 }
 
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
   readonly #options: PostgresOptions;
-  readonly #channel: string;
-  readonly #usesPlainStatements: boolean;
-  readonly #onApplied: (commit: Commit) => void;
+  readonly #writing: WriterOptions;
   readonly #probe: (point: PostgresWritePoint) => void;
-  /** The last known values of counters; `undefined` for a counter that does not exist. */
-  readonly #counters = new LruMap<string, string | undefined>(MAX_COUNTERS);
+  /** The last known values of counters. */
+  readonly #counters = new LruMap<string, string>(MAX_COUNTERS);
 
-  /** @param onApplied called for each commit that was applied */
-  constructor(
-    connection: PostgresConnection,
-    channel: string,
-    options: PostgresOptions & { readonly syncs: boolean },
-    onApplied: (commit: Commit) => void,
-  ) {
+  constructor(connection: PostgresConnection, options: PostgresOptions, writing: WriterOptions) {
     this.#connection = connection;
-    this.#channel = channel;
     this.#options = options;
-    this.#onApplied = onApplied;
-    // Only the function can set a durability other than the default of the server.
-    this.#usesPlainStatements = options.syncs && options.durability !== "process";
+    this.#writing = writing;
     this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
-    const outcomes: CommitOutcome[] = [];
-    while (outcomes.length < commits.length) {
-      const group = commits.slice(outcomes.length, outcomes.length + MAX_GROUP);
-      const { done, failure } = await this.#applyGroup(group);
-      outcomes.push(...done);
-      // Earlier groups stay applied. Later ones would wait for the same failure again.
-      if (failure) while (outcomes.length < commits.length) outcomes.push(failure);
-    }
-    return outcomes;
-  }
-
-  /** Applies one group. Commits whose assumptions about counters were wrong are planned and sent again. */
-  async #applyGroup(commits: readonly Commit[]): Promise<{ done: CommitOutcome[]; failure?: SavepointError }> {
-    const outcomes = new Map<Commit, CommitOutcome>();
-    const done = (): CommitOutcome[] => commits.map((commit) => outcomes.get(commit) as CommitOutcome);
-    let left = [...commits];
+    const entries = commits.map((commit): Entry => ({ commit }));
     try {
-      const blobs = await compressBlobs(commits, this.#options.compress ?? true);
-      for (let tries = 0; left.length > 0; tries++) {
-        this.#probe("begin");
-        const reads = await this.#readCounters(left, tries > 0);
-        const again: Commit[] = [];
-        for (const [commit, outcome] of await this.#send(left, blobs, reads)) {
-          if (outcome !== "again") outcomes.set(commit, outcome);
-          else if (tries < MAX_TRIES) again.push(commit);
-          else
-            outcomes.set(
-              commit,
-              new SavepointError("BUSY", "Writing failed: other processes keep appending to the same tape. Try again."),
-            );
-        }
-        left = again;
-      }
-      return { done: done() };
+      await this.#applyAll(entries);
     } catch (error) {
+      // What was applied stays applied. The others would wait for the same failure again.
       const failure = postgresFailure(error, this.#connection.url, "Writing to");
-      for (const commit of left) outcomes.set(commit, failure);
-      return { done: done(), failure };
+      for (const entry of entries) entry.outcome ??= failure;
+    }
+    return entries.map(({ outcome }) => outcome as CommitOutcome);
+  }
+
+  async #applyAll(entries: readonly Entry[]): Promise<void> {
+    const blobs = await compressBlobs(
+      entries.map(({ commit }) => commit),
+      this.#options.compress ?? true,
+    );
+    /** The commit that has made its group fail. */
+    let suspect: Entry | undefined;
+    for (let [left, tries] = [entries, 0]; left.length > 0;) {
+      this.#probe("begin");
+      const at = suspect ? left.indexOf(suspect) : -1;
+      const end = at < 0 ? MAX_GROUP : Math.max(1, at);
+      const group = await this.#plan(left.slice(0, end), blobs, tries > 0);
+      const failed = group.length > 0 ? await this.#send(group) : undefined;
+      if (group.length === 1 && failed) {
+        if (tries++ < MAX_TRIES) await this.#diagnose(failed);
+        else failed.entry.outcome = tooManyTries();
+      }
+      suspect = failed && group.length > 1 ? failed.entry : suspect;
+      const before = left.length;
+      left = left.filter(({ outcome }) => outcome === undefined);
+      if (left.length < before) tries = 0;
     }
   }
 
-  async #send(
-    commits: readonly Commit[],
-    blobs: ReadonlyMap<string, CompressedBody>,
-    { damaged, fresh }: CounterReads,
-  ): Promise<[commit: Commit, outcome: CommitOutcome | "again"][]> {
-    const outcomes: [Commit, CommitOutcome | "again"][] = [];
-    const planned: [Commit, CommitPlan][] = [];
-    const assumed = new Map(countersOf(commits).map((key) => [key, this.#counters.get(key)]));
-    // A damaged counter fails only the commits that need it.
-    for (const key of damaged) assumed.set(key, "damaged");
-    const durable = this.#options.durability !== "process";
-    for (const commit of commits) {
+  /** Plans commits, in order, up to one that cannot be applied, which is alone. Those whose planning fails get their outcome. */
+  async #plan(
+    entries: readonly Entry[],
+    blobs: Awaited<ReturnType<typeof compressBlobs>>,
+    rereads: boolean,
+  ): Promise<PlannedEntry[]> {
+    const counters = await this.#readCounters(entries, rereads);
+    const clock = this.#options.now && Math.floor(this.#options.now());
+    const group: PlannedEntry[] = [];
+    let bytes = 0;
+    for (const entry of entries) {
       try {
-        const clock = this.#options.now && Math.floor(this.#options.now());
-        const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: assumed, fresh, blobs });
+        const plan = planCommit(entry.commit, { clock, counters, blobs });
+        if (plan.impossible.length > 0 && group.length > 0) break;
+        for (const { body } of plan.chunks) bytes += body.length;
+        for (const { body } of plan.storedBlobs) bytes += body.length;
+        if (bytes > MAX_GROUP_BYTES && group.length > 0) break;
+        group.push({ entry, plan });
+        if (plan.impossible.length > 0) break;
         for (const { key, value, ifAbsent } of plan.written) {
-          if (assumed.has(key) && (!ifAbsent || assumed.get(key) === undefined)) assumed.set(key, value);
+          if (counters.has(key) && (!ifAbsent || counters.get(key) === undefined)) counters.set(key, value);
         }
-        planned.push([commit, plan]);
+        for (const key of plan.deleted) if (counters.has(key)) counters.set(key, undefined);
       } catch (error) {
         if (!(error instanceof SavepointError)) throw error;
-        outcomes.push([commit, error]);
+        entry.outcome = error;
       }
     }
-    const { failed, uncertain } = await this.#execute(planned.map(([, plan]) => plan));
+    return group;
+  }
+
+  /** Reads counters whose values are not known; all of them, if an assumption was wrong. */
+  async #readCounters(entries: readonly Entry[], rereads: boolean): Promise<Map<string, string | undefined>> {
+    const values = new Map<string, string | undefined>();
+    for (const { commit } of entries) {
+      for (const batch of commit.items ?? []) {
+        if ("counter" in batch) values.set(batch.counter, rereads ? undefined : this.#counters.get(batch.counter));
+      }
+    }
+    const unknown = [...values].flatMap(([key, value]) => (value === undefined ? [key] : []));
+    for (const [key, row] of await readRecords(this.#connection, unknown)) {
+      // A damaged counter fails only the commits that need it.
+      values.set(key, isIntact(row) ? row.value : "damaged");
+    }
+    return values;
+  }
+
+  /** Sends a group. @returns the commit that has failed; then none of them was applied, except for those that have an outcome */
+  async #send(group: readonly PlannedEntry[]): Promise<PlannedEntry | undefined> {
+    const [first] = group;
+    if (first && first.plan.impossible.length > 0) return first;
+    const { print, printing } = this.#writing;
+    const statements: Statement[] = [];
+    const owners: PlannedEntry[] = [];
+    for (const planned of inLockOrder(group)) {
+      const added = print(planned.plan, printing);
+      statements.push(...added);
+      for (let index = 0; index < added.length; index++) owners.push(planned);
+    }
+    let isUncertain = false;
+    const running = this.#connection.write(statements, "Writing to", () => void (isUncertain = true));
+    this.#probe("sent");
+    const failure = await running;
     this.#probe("committed");
-    for (const [index, [commit, plan]] of planned.entries()) {
-      const keys = failed[index];
-      if (keys instanceof SavepointError) {
-        outcomes.push([commit, keys]);
-        continue;
-      }
-      const applied = !keys || (uncertain && (await this.#isApplied(plan)));
-      // In order: no commit is applied before an earlier one.
-      if (!applied && (keys === RESEND || outcomes.at(-1)?.[1] === "again")) {
-        outcomes.push([commit, "again"]);
-      } else if (applied) {
-        for (const [key, value] of plan.counters) this.#counters.set(key, value);
-        this.#onApplied(commit);
-        outcomes.push([commit, { firsts: plan.firsts }]);
-      } else {
-        const named = keys as readonly string[];
-        const real = named.filter((key) => !plan.assumed.has(key));
-        const again = real.length === 0 && named.some((key) => plan.counters.has(key));
-        outcomes.push([commit, again ? "again" : commitConflict(sortByCheck(real.length > 0 ? real : named, commit))]);
-      }
+    if (!failure) {
+      for (const planned of group) this.#finish(planned);
+      return undefined;
     }
-    return outcomes;
+    if (isUncertain) for (const planned of await this.#findApplied(group)) this.#finish(planned);
+    const failed = owners[failure.index] ?? (first as PlannedEntry);
+    if (failed.entry.outcome) return undefined;
+    if (group.length === 1 && !isConditionFailure(failure.cause)) {
+      failed.entry.outcome = postgresFailure(failure.cause, this.#connection.url, "Writing to");
+    }
+    return failed;
   }
 
-  /** Returns for each commit why it was rejected, or `undefined`; and whether an earlier attempt may have applied them. */
-  async #execute(plans: readonly CommitPlan[]): Promise<{ failed: Rejection[]; uncertain: boolean }> {
-    if (plans.length === 0) return { failed: [], uncertain: false };
-    let uncertain = false;
-    const onUncertain = (): void => void (uncertain = true);
-    const { schema } = this.#connection;
-    if (this.#usesPlainStatements && (await this.#executePlain(plans, onUncertain))) {
-      return { failed: plans.map(() => undefined), uncertain };
-    }
-    const values = plans.flatMap((each) => each.values());
-    const calls = plans.map((_, index) => {
-      const first = index * COMMIT_PARAMETERS.length;
-      const parameters = COMMIT_PARAMETERS.map((__, offset) => `$${first + offset + 1}`).join(",");
-      return `${schema}.savepoint_${plans.length > 1 ? "try_" : ""}commit(${parameters}) AS c${index}`;
-    });
-    const sql = `SELECT ${calls.join(", ")}`;
-    const name = plans.length === 1 ? statementName(sql) : undefined;
-    const running = this.#connection.query(sql, values, "Writing to", { ...(name && { name }), onUncertain });
-    this.#probe("sent");
-    try {
-      const { rows } = await running;
-      const [row] = rows as Record<string, string | null>[];
-      // A single commit that fails raises an error; of several, each returns the keys that failed.
-      return {
-        failed: plans.map((_, index) => (plans.length > 1 ? keysOf(row?.[`c${index}`]) : undefined)),
-        uncertain,
-      };
-    } catch (error) {
-      const cause = error instanceof SavepointError ? error.cause : error;
-      const state = sqlStateOf(cause) ?? "";
-      if (plans.length > 1 && INVALID_DATA.test(state)) return this.#executeEach(plans, uncertain);
-      if (plans.length > 1 || state !== CONFLICT_STATE) throw error;
-      return { failed: [keysOf(errorDetailOf(cause)) ?? []], uncertain };
-    }
+  #finish({ entry, plan }: PlannedEntry): void {
+    for (const [key, value] of plan.counters) this.#counters.set(key, value);
+    entry.outcome = { firsts: plan.firsts };
+    this.#writing.onApplied(entry.commit);
   }
 
-  /** Applies commits one by one, if one of them contains invalid data, so that the others do not fail with it. */
-  async #executeEach(
-    plans: readonly CommitPlan[],
-    before: boolean,
-  ): Promise<{ failed: Rejection[]; uncertain: boolean }> {
-    const failed: Rejection[] = [];
-    let uncertain = before;
-    for (const plan of plans) {
-      // A commit whose assumption was wrong is sent again, and so are all later ones.
-      if (failed.some((keys) => keys === RESEND)) {
-        failed.push(RESEND);
-        continue;
-      }
-      try {
-        const alone = await this.#execute([plan]);
-        const [keys] = alone.failed;
-        uncertain ||= alone.uncertain;
-        const isAssumption =
-          Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.assumed.has(key));
-        failed.push(isAssumption && !(uncertain && (await this.#isApplied(plan))) ? RESEND : keys);
-      } catch (error) {
-        const failure = postgresFailure(error, this.#connection.url, "Writing to");
-        if (!INVALID_DATA.test(sqlStateOf(failure.cause) ?? "")) throw failure;
-        failed.push(failure);
-      }
-    }
-    return { failed, uncertain };
+  /** Decides whether a commit that has failed alone conflicts. Otherwise it is sent again. */
+  async #diagnose({ entry, plan }: PlannedEntry): Promise<void> {
+    if (entry.outcome) return;
+    const failed = await findFailedConditions(this.#connection, plan);
+    const real = failed.filter((key) => plan.impossible.includes(key) || !plan.assumed.has(key));
+    const isStale = real.length === 0 && failed.some((key) => plan.counters.has(key));
+    if (failed.length === 0 || isStale) return;
+    entry.outcome = commitConflict(sortByCheck(real.length > 0 ? real : failed, entry.commit));
   }
 
-  /** Applies commits with a plain statement. Returns false if the function has to apply them, or to report why they fail. */
-  async #executePlain(plans: readonly CommitPlan[], onUncertain: () => void): Promise<boolean> {
-    const { schema } = this.#connection;
-    const [plan] = plans;
-    const fast: CommitStatement | undefined =
-      plan && plans.length === 1 ? fastCommit(schema, plan) : fastGroup(schema, plans);
-    if (!fast) return false;
-    const { name, sql, values } = fast;
-    const running = this.#connection.query(sql, values, "Writing to", { ...(name && { name }), onUncertain });
-    this.#probe("sent");
-    try {
-      await running;
-      return true;
-    } catch (error) {
-      // A check failed, or a commit contains invalid data: the function applies each commit separately.
-      if (INVALID_DATA.test(sqlStateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
-      throw error;
+  /** The commits of a group that are known to be applied: all of them, or each one whose writes are stored. */
+  async #findApplied(group: readonly PlannedEntry[]): Promise<readonly PlannedEntry[]> {
+    if (group.length > 1) {
+      const records = new Map<string, RecordWrite | undefined>();
+      for (const { plan } of group) {
+        for (const put of plan.written) if (!put.ifAbsent) records.set(put.key, put);
+        for (const key of plan.deleted) records.set(key, undefined);
+      }
+      const chunks = group.flatMap(({ plan }) => plan.chunks);
+      const hasWrites = records.size + chunks.length > 0;
+      if (hasWrites && (await this.#isRecorded(records)) && (await this.#areStored(chunks))) return group;
     }
+    const applied: PlannedEntry[] = [];
+    for (const planned of group) if (await this.#isApplied(planned.plan)) applied.push(planned);
+    return applied;
   }
 
   /** Whether everything that a commit writes is stored. */
-  async #isApplied({ written, deleted, rows, assumed }: CommitPlan): Promise<boolean> {
-    if (assumed.size > 0 && rows.length > 0) return this.#areStored(rows);
-    const puts = written.filter(({ ifAbsent }) => !ifAbsent);
-    if (puts.length + deleted.length + rows.length === 0) return false;
-    const keys = [...puts.map(({ key }) => key), ...deleted];
-    const found = await this.#records(keys);
-    const isSame = puts.every(
-      ({ key, value, refs }) => found.get(key)?.value === value && found.get(key)?.refs === refs,
-    );
-    if (!isSame || deleted.some((key) => found.has(key))) return false;
-    return this.#areStored(rows);
+  async #isApplied({ written, deleted, chunks, assumed }: CommitPlan): Promise<boolean> {
+    if (assumed.size > 0 && chunks.length > 0) return this.#areStored(chunks);
+    const records = new Map<string, RecordWrite | undefined>();
+    for (const put of written) if (!put.ifAbsent) records.set(put.key, put);
+    for (const key of deleted) records.set(key, undefined);
+    if (records.size + chunks.length === 0) return false;
+    return (await this.#isRecorded(records)) && this.#areStored(chunks);
+  }
+
+  /** Whether records are stored like this; `undefined` for a record that must be missing. */
+  async #isRecorded(records: ReadonlyMap<string, RecordWrite | undefined>): Promise<boolean> {
+    const found = await readRecords(this.#connection, [...records.keys()]);
+    return [...records].every(([key, put]) => {
+      const row = found.get(key);
+      return put ? row?.value === put.value && row.refs === put.refs : !row;
+    });
   }
 
   /** Whether these items are stored. They may have been packed with others meanwhile. */
-  async #areStored(rows: readonly ChunkRow[]): Promise<boolean> {
-    const spans = rows.map(({ tape, first, count }) => ({ tape, start: first, count }));
+  async #areStored(chunks: readonly ChunkRow[]): Promise<boolean> {
+    const spans = chunks.map(({ tape, first, count }) => ({ tape, start: first, count }));
     const stored = await readItems(this.#connection, spans);
-    const wanted = rows.flatMap((row) => unpackChunk(row)) as readonly Frame[];
+    const wanted = chunks.flatMap((chunk) => unpackChunk(chunk)) as readonly Frame[];
     return wanted.every(({ json, refs }, index) => {
       const item = stored[index];
       return item !== undefined && "json" in item && item.json === json && item.refs === refs;
     });
   }
-
-  /** Reads counters that are not cached; all of them, if an assumption was wrong. */
-  async #readCounters(commits: readonly Commit[], again: boolean): Promise<CounterReads> {
-    const keys = new Set(countersOf(commits).filter((key) => again || !this.#counters.has(key)));
-    const damaged = new Set<string>();
-    const found = keys.size === 0 ? new Map<string, PostgresRecordRow>() : await this.#records([...keys]);
-    for (const key of keys) {
-      const row = found.get(key);
-      if (row && !isIntact(row)) {
-        this.#counters.delete(key);
-        damaged.add(key);
-      } else this.#counters.set(key, row?.value);
-    }
-    return { damaged, fresh: keys };
-  }
-
-  async #records(keys: readonly string[]): Promise<Map<string, PostgresRecordRow>> {
-    const sql = `SELECT ${RECORD_COLUMNS} FROM ${this.#connection.schema}.savepoint_record WHERE key ${EQ} ANY ($1::pg_catalog.text[])`;
-    const rows = await this.#connection.rows<PostgresRecordRow>(sql, [textArray(keys)]);
-    return new Map(rows.map((row) => [row.key, row]));
-  }
 }
 
-/** The counters that number the items of these commits. */
-function countersOf(commits: readonly Commit[]): string[] {
-  return commits.flatMap(({ items = [] }) => items.flatMap((batch) => ("counter" in batch ? [batch.counter] : [])));
+/**
+ * The order in which the commits of a group lock their records. Within one transaction it is not visible to others. Commits that
+ * touch different records are sorted by their first key, so that two processes that write the same records rarely deadlock.
+ */
+function inLockOrder(group: readonly PlannedEntry[]): readonly PlannedEntry[] {
+  if (group.length === 1) return group;
+  const touched = new Set<string>();
+  const keyed: { readonly key: string; readonly planned: PlannedEntry }[] = [];
+  for (const planned of group) {
+    const { plan } = planned;
+    if (plan.ranges.length > 0) return group;
+    const names = namedKeys(plan);
+    const all = [
+      ...names.map((key) => `k${key}`),
+      ...new Set(plan.chunks.map(({ tape }) => `t${tape}`)),
+      ...new Set([...plan.usedBlobs, ...plan.storedBlobs.map(({ hash }) => hash)].map((hash) => `b${hash}`)),
+    ];
+    for (const name of all) if (touched.size === touched.add(name).size) return group;
+    keyed.push({ key: names.sort(compareKeys)[0] ?? "", planned });
+  }
+  return keyed.sort((a, b) => compareKeys(a.key, b.key)).map(({ planned }) => planned);
 }
 
 /** The failed conditions of a commit in the order of its checks, with the tags of those. */
@@ -306,7 +278,9 @@ function sortByCheck(keys: readonly string[], { checks = [] }: Commit): FailedCh
   return sorted.map((key) => checks[place(key)] ?? { key });
 }
 
-function keysOf(failed: string | null | undefined): readonly string[] | typeof RESEND | undefined {
-  if (failed === RESEND) return RESEND;
-  return failed ? (JSON.parse(failed) as string[]) : undefined;
+function tooManyTries(): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    "Writing failed: other processes keep changing what the commit depends on. Try again.",
+  );
 }
