@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { isMissingFileError, Mutex } from "../../util/index.js";
+import { CatalogFileError } from "./catalog-file.js";
 import type { StoreContents } from "./contents.js";
 import { FileReplacedError } from "./file-handles.js";
 import { type FolderLock, LockLostError } from "./lock.js";
@@ -85,7 +86,13 @@ export class StoreAccess {
         if (this.#mustLoad) this.#load(attempt > READS_BEFORE_ADOPTING);
         return work(isLast);
       } catch (error) {
+        if (error instanceof CatalogFileError) {
+          this.contents.distrustCatalogFile();
+          this.invalidate();
+          continue;
+        }
         if (!(error instanceof FileReplacedError) || isLast) throw error;
+        if (this.contents.isIndexed) this.invalidate();
         await sleep(attempt);
         if (attempt > READS_BEFORE_ADOPTING && !this.#mustLoad) this.contents.adopt(error);
       }
@@ -147,6 +154,11 @@ export class StoreAccess {
     const { log } = this.contents;
     const logBefore = log.observe();
     const before = this.lock.observe();
+    if (this.contents.loadCatalogFile(!before.isFree)) {
+      // A process that writes scans the files first.
+      [this.#mustLoad, this.#mustRepair] = [false, true];
+      return;
+    }
     let needsRepair = this.contents.load({ isBusy: !before.isFree, acceptsReplaced });
     if (before.isFree) {
       const after = this.lock.observe();

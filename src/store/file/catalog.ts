@@ -77,6 +77,16 @@ export class Catalog {
     return reverse ? this.#keys.withinReversed(range) : this.#keys.within(range);
   }
 
+  /** All keys, in order. */
+  allKeys(): Generator<string> {
+    return this.#keys.all();
+  }
+
+  /** All tapes, in order. */
+  allTapes(): string[] {
+    return [...this.#tapes.keys()].sort(compareKeys);
+  }
+
   /** The items of a tape, by number. */
   itemsOf(tape: string): [number, CatalogEntry][] {
     return [...(this.#tapes.get(tape) ?? [])].sort(([a], [b]) => a - b);

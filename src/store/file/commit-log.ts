@@ -9,6 +9,7 @@
  * Apart from fences, which are synced, the log does not have to be durable: missing lines are derived from the files.
  */
 import { fdatasyncSync, fstatSync, ftruncateSync, lstatSync, readFileSync } from "node:fs";
+import { crc32 } from "node:zlib";
 import {
   isCounter,
   isNumber,
@@ -86,11 +87,22 @@ export interface LogContents {
   readonly isUnfinished: boolean;
 }
 
+/** A position in the log, and a checksum of the bytes before it. */
+export interface LogStamp {
+  readonly generation: number;
+  readonly size: number;
+  readonly sum: number;
+}
+
+export const isLogStamp = objectOf({ generation: isCommit, size: isCounter, sum: isCounter });
+
 /** Lines that were added since the log was last read. */
 export interface LogUpdate {
   readonly lines: readonly LogLine[];
   /** Whether the log was rewritten. Then `lines` is all of it, and files that it does not mention were removed. */
   readonly isAll: boolean;
+  /** Whether some of the added bytes are no intact lines: another process is writing them, or they are damaged. */
+  readonly hasDamage: boolean;
   /** Marks these lines as read. Until then, the next update contains them again. */
   readonly acknowledge: () => void;
 }
@@ -99,6 +111,8 @@ const NAME = "commits";
 /** The log is rewritten when it is longer than this, and several times as long as after it was last rewritten. */
 const MIN_REWRITE_SIZE = 1 << 20;
 const REWRITE_FACTOR = 8;
+/** The last bytes of the log that a stamp covers: every line contains the number of its commit and a checksum. */
+const STAMP_BYTES = 4096;
 
 export class CommitLog {
   #identity = "";
@@ -133,6 +147,31 @@ export class CommitLog {
     });
   }
 
+  /** The position up to which this process knows the log; `undefined` if the log was replaced or is shorter. */
+  stamp(): LogStamp | undefined {
+    return withFileIfPresent(this.path, (handle) => this.#stampAt(handle, this.#size));
+  }
+
+  /** Continues from a position at which all lines before it were known. Returns false if the log is not that one. */
+  resume(stamp: LogStamp): boolean {
+    const isKnown = withFileIfPresent(this.path, (handle) => {
+      const found = this.#stampAt(handle, stamp.size);
+      if (found?.generation !== stamp.generation || found.sum !== stamp.sum) return false;
+      [this.#identity, this.#size, this.#generation] = [identityOf(fstatSync(handle)), stamp.size, stamp.generation];
+      return true;
+    });
+    return isKnown ?? false;
+  }
+
+  #stampAt(handle: number, size: number): LogStamp | undefined {
+    const header = readHeader(handle);
+    if (header?.savepoint !== FORMAT) return undefined;
+    const from = Math.max(0, size - STAMP_BYTES);
+    const bytes = readBytes(handle, from, size - from);
+    const isComplete = bytes.length > 0 && bytes.length === size - from;
+    return isComplete ? { generation: header.generation, size, sum: crc32(bytes) } : undefined;
+  }
+
   /** A string that changes when lines are added or the log is rewritten. */
   observe(): string {
     const stat = lstatSync(this.path, { throwIfNoEntry: false });
@@ -141,7 +180,7 @@ export class CommitLog {
 
   /** Reads the lines that other processes have added, or the entire log if it was rewritten. */
   readUpdate(): LogUpdate {
-    const nothing: LogUpdate = { lines: [], isAll: false, acknowledge: () => {} };
+    const nothing: LogUpdate = { lines: [], isAll: false, hasDamage: false, acknowledge: () => {} };
     const stat = lstatSync(this.path, { throwIfNoEntry: false });
     if (!stat || (identityOf(stat) === this.#identity && stat.size === this.#size)) return nothing;
     return withHandle(openRegularFile(this.path), (handle) => {
@@ -151,12 +190,12 @@ export class CommitLog {
         identity === this.#identity && this.#generation === (readHeader(handle)?.generation ?? this.#generation);
       const isAll = !isSame || stats.size < this.#size;
       const from = isAll ? 0 : this.#size;
-      const { lines, end, generation } = parseLog(readBytes(handle, from, stats.size - from));
+      const { lines, end, generation, damaged } = parseLog(readBytes(handle, from, stats.size - from));
       const acknowledge = (): void => {
         [this.#identity, this.#size] = [identity, from + end];
         this.#generation = generation ?? this.#generation;
       };
-      return { lines, isAll, acknowledge };
+      return { lines, isAll, hasDamage: damaged > 0, acknowledge };
     });
   }
 
@@ -213,7 +252,14 @@ function identityOf({ ino, birthtimeMs }: { ino: number; birthtimeMs: number }):
   return `${ino} ${birthtimeMs}`;
 }
 
-function parseLog(bytes: Buffer): LogContents & { readonly end: number; readonly generation: number | undefined } {
+interface ParsedLog extends LogContents {
+  readonly end: number;
+  readonly generation: number | undefined;
+  /** The number of lines that are not intact. */
+  readonly damaged: number;
+}
+
+function parseLog(bytes: Buffer): ParsedLog {
   const lines: LogLine[] = [];
   let damaged = 0;
   let isUnfinished = false;
@@ -230,5 +276,5 @@ function parseLog(bytes: Buffer): LogContents & { readonly end: number; readonly
     isUnfinished = !line.ends && damaged === 1 && generation !== undefined;
   }
   // If the header is missing, other lines may be missing too.
-  return { lines, isIntact: damaged === 0 && generation !== undefined, isUnfinished, end, generation, format };
+  return { lines, isIntact: damaged === 0 && generation !== undefined, isUnfinished, end, generation, format, damaged };
 }

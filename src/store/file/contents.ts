@@ -2,15 +2,18 @@
  * The contents of a store, as this process knows them: the files, and the catalog of everything in them. They are loaded
  * once and then updated with the commits of other processes.
  */
-import { rmSync } from "node:fs";
+import { lstatSync, readFileSync, rmSync } from "node:fs";
 import type { Slices } from "../../util/index.js";
 import { Catalog } from "./catalog.js";
+import { CatalogFile, CatalogFileError, MAX_CATALOG_BYTES } from "./catalog-file.js";
+import { MIN_INDEXED_BYTES, updateCatalogFile } from "./catalog-file-writer.js";
 import { CommitLog, type LogEntry } from "./commit-log.js";
 import { type DataFile, newDataFile, readHeader, sizeOf, withFileIfPresent } from "./data-file.js";
 import { fenceField, Fences } from "./fences.js";
-import { FileHandles, type FileReplacedError } from "./file-handles.js";
+import { FileHandles, FileReplacedError } from "./file-handles.js";
 import { type FileProblem, pushAll, scanFile } from "./file-scan.js";
 import type { Folder } from "./folder.js";
+import { IndexedCatalog } from "./indexed-catalog.js";
 import { checkFormats, type LoadMode, loadStore, rewriteLog, type StoreState } from "./load.js";
 import type { HeldLock } from "./lock.js";
 import { LogIndex } from "./log-index.js";
@@ -31,12 +34,77 @@ export class StoreContents implements StoreState {
   files = new Map<string, DataFile>();
   fences = new Fences();
   problems: FileProblem[] = [];
+  #distrustsCatalogFile = false;
 
-  constructor(folder: Folder, url: string, isReadOnly = false) {
+  /** @param minIndexedBytes stores with fewer bytes have no catalog file */
+  constructor(
+    folder: Folder,
+    url: string,
+    isReadOnly = false,
+    readonly minIndexedBytes = MIN_INDEXED_BYTES,
+  ) {
     this.folder = folder;
     this.url = url;
     this.handles = new FileHandles(isReadOnly);
     this.log = new CommitLog(folder.commits, folder.mode);
+  }
+
+  /** Whether the catalog is that of the catalog file: then the files were not scanned. */
+  get isIndexed(): boolean {
+    return this.catalog instanceof IndexedCatalog;
+  }
+
+  /**
+   * Reads the catalog file, and the commits since it was written. Changes nothing on the disk.
+   *
+   * @param isBusy whether another process may be writing: then bytes that are not in the log do not count
+   * @returns false if there is none, or if it does not describe the files. Then everything must be read
+   */
+  loadCatalogFile(isBusy: boolean): boolean {
+    if (this.#distrustsCatalogFile) return false;
+    try {
+      const stat = lstatSync(this.folder.catalog, { throwIfNoEntry: false });
+      if (!stat?.isFile() || stat.size > MAX_CATALOG_BYTES) return false;
+      const bytes = withFileIfPresent(this.folder.catalog, (handle) => readFileSync(handle));
+      if (!bytes) return false;
+      const base = new CatalogFile(bytes, this.folder);
+      if (!this.log.resume(base.stamp)) return false;
+      this.handles.closeAll();
+      this.catalog = new IndexedCatalog(base);
+      this.files = new Map(base.files.map((file) => [file.name, file]));
+      this.fences = new Fences();
+      for (const fence of base.fences) this.fences.add(fence);
+      this.problems = [];
+      return this.catchUp() && this.#hasAllFiles(isBusy);
+    } catch (error) {
+      // The catalog file is derived: if it is invalid in any way, the files are scanned instead.
+      const isForbidden = ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
+      if (error instanceof CatalogFileError || error instanceof FileReplacedError || isForbidden) return false;
+      throw error;
+    }
+  }
+
+  /** Whether the files have exactly the known sizes, and there are no others. */
+  #hasAllFiles(isBusy: boolean): boolean {
+    let known = 0;
+    for (const name of this.folder.listDataFiles()) {
+      const file = this.files.get(name);
+      if (!file && isBusy) continue;
+      const size = file && lstatSync(file.path, { throwIfNoEntry: false })?.size;
+      if (!file || size === undefined || size < file.size || (size > file.size && !isBusy)) return false;
+      known++;
+    }
+    return known === this.files.size;
+  }
+
+  /** Throws {@link CatalogFileError} if the files were not scanned: only a scan shows whether something is lost or damaged. */
+  expectScanned(): void {
+    if (this.isIndexed) throw new CatalogFileError("A line is not at the location that the catalog file names.");
+  }
+
+  /** Never reads the catalog file again. */
+  distrustCatalogFile(): void {
+    this.#distrustsCatalogFile = true;
   }
 
   /**
@@ -85,9 +153,10 @@ export class StoreContents implements StoreState {
     return isAlone;
   }
 
-  /** Rewrites the commit log from the current contents, in slices. The lock is held. */
-  rewriteLog(lock: Pick<HeldLock, "assertHeld">): Slices<void> {
-    return rewriteLog(this.log, this, lock);
+  /** Rewrites the commit log from the current contents, and then the catalog file, in slices. The lock is held. */
+  *rewriteLog(lock: Pick<HeldLock, "assertHeld">): Slices<void> {
+    yield* rewriteLog(this.log, this, lock);
+    yield* updateCatalogFile(this, lock);
   }
 
   /** The field of a commit that identifies its writer. */
@@ -102,12 +171,15 @@ export class StoreContents implements StoreState {
    * @returns false if everything must be read again: another process has added a fence that may void known commits
    */
   catchUp(): boolean {
-    const { lines, isAll, acknowledge } = this.log.readUpdate();
+    const { lines, isAll, hasDamage, acknowledge } = this.log.readUpdate();
+    if (this.isIndexed && (isAll || hasDamage)) return false;
     if (lines.length === 0 && !isAll) return true;
     const index = new LogIndex(lines, isAll ? 0 : this.fences.current);
     if (index.fences.current > this.fences.current) return false;
     const updates = [...index.files].flatMap(([name, entries]) => this.#readFileUpdate(name, entries) ?? []);
     const obsolete = this.#obsoleteFiles(updates, index, isAll);
+    // The catalog file has no information about damage, or about obsolete data in a file: the files must be scanned.
+    if (this.isIndexed && (obsolete.size > 0 || updates.some(({ problems }) => problems.length > 0))) return false;
     for (const { file, last, problems } of updates) {
       [file.size, file.lastCommit, file.isUnsynced] = [last.size, last.commit, last.soft ?? false];
       file.isDamaged ||= problems.length > 0;

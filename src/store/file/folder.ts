@@ -4,6 +4,7 @@
  * | path | contents |
  * |---|---|
  * | `commits.jsonl` | the commit log |
+ * | `catalog.jsonl` | the catalog file: where everything is, so that a reader need not scan all files; large stores only |
  * | `records.jsonl` | records that were committed without items |
  * | `tapes/*.jsonl` | one data file for each tape: its items, and records that were committed with them |
  * | `blobs/ab/ab12…` | one file for each blob |
@@ -28,6 +29,7 @@ import { isBlobName } from "./lines.js";
 
 const EXTENSION = ".jsonl";
 const COMMITS = `commits${EXTENSION}`;
+const CATALOG = `catalog${EXTENSION}`;
 const TAPES = "tapes";
 const BLOBS = "blobs";
 const LOCK = "lock";
@@ -71,6 +73,10 @@ export class Folder {
 
   get commits(): string {
     return join(this.path, COMMITS);
+  }
+
+  get catalog(): string {
+    return join(this.path, CATALOG);
   }
 
   get lock(): string {
@@ -121,7 +127,8 @@ export class Folder {
   temporaryFiles(): string[] {
     const isOwn = (name: string): boolean => {
       const target = targetOfTemporary(name) ?? "";
-      return target === COMMITS || target === `${RECORDS_FILE}${EXTENSION}` || isTapeFile(target);
+      const own = [COMMITS, CATALOG, `${RECORDS_FILE}${EXTENSION}`];
+      return own.includes(target) || isTapeFile(target);
     };
     return [this.path, this.tapes].flatMap((folder) =>
       readdirSync(folder)
@@ -171,9 +178,14 @@ export class Folder {
     const names = readdirSync(this.path).filter((name) => !name.startsWith("."));
     if (names.includes(TAPES)) expectFolder(this.tapes);
     const files = [this.commits, this.file(RECORDS_FILE), ...(names.includes(TAPES) ? this.#tapeFiles() : [])];
-    const written = files.filter((path) => (statIfPresent(path)?.size ?? 0) > 0);
-    // Users may add files of their own, and some headers may be damaged: one intact header is enough.
-    if (written.length > 0) return written.some((path) => withHandle(openRegularFile(path), readHeader) !== undefined);
+    let isWritten = false;
+    for (const path of files) {
+      if ((statIfPresent(path)?.size ?? 0) === 0) continue;
+      // Users may add files of their own, and some headers may be damaged: one intact header is enough.
+      if (withHandle(openRegularFile(path), readHeader) !== undefined) return true;
+      isWritten = true;
+    }
+    if (isWritten) return false;
     const own = [...folders, COMMITS, `${RECORDS_FILE}${EXTENSION}`];
     return names.every((name) => own.includes(name) || targetOfTemporary(name) === COMMITS);
   }

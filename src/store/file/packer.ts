@@ -14,6 +14,7 @@ import { testHooksOf } from "../shared/index.js";
 import type { StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import type { LocatedLine } from "./catalog.js";
+import { removeCatalogFile } from "./catalog-file-writer.js";
 import type { LogEntry } from "./commit-log.js";
 import { type DataFile, headerLine, newDataFile, readLines } from "./data-file.js";
 import { scanFile } from "./file-scan.js";
@@ -37,23 +38,26 @@ export class FilePacker {
   /**
    * Compacts all files, removes unreferenced blobs, and shortens the commit log. A file with damaged lines is kept as it is
    * while any of them is lost, so that a user can inspect it.
+   *
+   * @returns the names of the damaged files that were kept
    */
-  async compact(): Promise<void> {
+  async compact(): Promise<string[]> {
     const { contents, lock } = this.#access;
     const start = await this.#access.exclusive(() => contents.catalog.lastCommit);
-    let areAllCompacted = true;
+    const kept: string[] = [];
     await this.#everyFile(async (file) => {
-      if (file.isDamaged && contents.catalog.hasLostEntries(file)) areAllCompacted = false;
+      if (file.isDamaged && contents.catalog.hasLostEntries(file)) kept.push(file.name);
       else if (file.deadBytes > 0 || file.isDamaged) await this.compactFile(file, 0);
     });
     await this.#everyFile(async (file) => {
-      if (areAllCompacted && file.removals.some(({ at }) => at <= start)) await this.compactFile(file, start);
+      if (kept.length === 0 && file.removals.some(({ at }) => at <= start)) await this.compactFile(file, start);
     });
     await this.#access.exclusive(async () => {
       this.#blobs.removeUnreferenced(lock);
       await runSlices(contents.rewriteLog(lock));
       contents.problems = contents.problems.filter(({ file }) => contents.files.has(file));
     });
+    return kept;
   }
 
   async #everyFile(work: (file: DataFile) => Promise<void>): Promise<void> {
@@ -89,7 +93,7 @@ export class FilePacker {
     contents.catalog.lastCommit = commit;
     const next = newDataFile(file.name, file.path, commit);
     const kept: LocatedLine[] = [];
-    lock.assertHeld();
+    removeCatalogFile(contents.folder, lock);
     await contents.handles.using(file, (handle) =>
       replaceFile(
         file.path,

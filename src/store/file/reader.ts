@@ -14,6 +14,8 @@ const MAX_READ = 1 << 20;
 export class LineReader {
   readonly #handles: FileHandles;
   readonly #isLastAttempt: boolean;
+  /** Whether a line was damaged, missing, or not the expected one at its location. */
+  hasFailed = false;
 
   /** @param isLastAttempt whether a missing file is missing for good; otherwise another process may be replacing it */
   constructor(handles: FileHandles, isLastAttempt: boolean) {
@@ -24,19 +26,21 @@ export class LineReader {
   record(key: string, entry: CatalogEntry): RecordResult {
     const [line] = this.lines([entry]);
     const damaged = { key, unreadable: `the record ${JSON.stringify(key)} is damaged` };
-    if (line?.fields["put"] !== key || line.fields["at"] !== entry.at) return damaged;
-    const value = line.value();
-    return value === undefined ? damaged : { key, value, refs: refsOf(line) };
+    const isRecord = line?.fields["put"] === key && line.fields["at"] === entry.at;
+    const value = isRecord ? line.value() : undefined;
+    this.hasFailed ||= value === undefined;
+    return !line || value === undefined ? damaged : { key, value, refs: refsOf(line) };
   }
 
   /** Reads items. The results are in the order of the requests. */
   items(requests: readonly { tape: string; item: number; entry: CatalogEntry | undefined }[]): (Frame | Unreadable)[] {
     const lines = this.lines(requests.map(({ entry }) => entry));
     return requests.map(({ tape, item, entry }, index) => {
-      if (!entry) return { unreadable: `item ${item} of tape ${tape} is missing` };
       const line = lines[index];
       const isItem = line?.fields["item"] === item && line.fields["tape"] === tape;
       const json = isItem ? line.value() : undefined;
+      this.hasFailed ||= json === undefined;
+      if (!entry) return { unreadable: `item ${item} of tape ${tape} is missing` };
       if (!line || json === undefined) return { unreadable: `item ${item} of tape ${tape} is damaged` };
       return { json, refs: refsOf(line) };
     });

@@ -25,6 +25,7 @@ import {
   type ItemRefs,
   type ItemSpan,
   type KeyRange,
+  type ScrubResult,
   type Store,
   type StoredRanges,
   type StoreProblem,
@@ -34,10 +35,11 @@ import { StoreAccess } from "./access.js";
 import { Appender, type AppendWork } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
+import { updateCatalogFile } from "./catalog-file-writer.js";
 import { StoreContents } from "./contents.js";
 import type { DataFile } from "./data-file.js";
 import { FilePacker } from "./packer.js";
-import { IntervalSet, type Span, toFileError } from "../../util/index.js";
+import { IntervalSet, runSlices, type Span, toFileError } from "../../util/index.js";
 import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
 
@@ -56,6 +58,8 @@ export interface FileStoreInternals {
    * @default true
    */
   readonly tears?: boolean;
+  /** Stores with fewer bytes than this have no catalog file. */
+  readonly minIndexedBytes?: number;
 }
 
 /** Opens a store in a folder. Creates the folder unless `create` is false. Opening an existing store needs no lock. */
@@ -74,7 +78,7 @@ export async function openFileStore(
       mode: folder.mode,
       report: createFailureReporter(options),
     });
-    const access = new StoreAccess(new StoreContents(folder, url, options.readOnly), lock);
+    const access = new StoreAccess(new StoreContents(folder, url, options.readOnly, internals.minIndexedBytes), lock);
     if (folder.isNew && !options.readOnly) await access.exclusive(() => {});
     else await access.read(() => {});
     return new FileStore(access, options, internals);
@@ -263,7 +267,20 @@ class FileStore extends CloseableStore implements Store {
   }
 
   async compact(): Promise<void> {
-    await this.#run("Compacting", () => {
+    await this.#compact();
+  }
+
+  async scrub(): Promise<ScrubResult> {
+    const damaged = await this.#compact();
+    if (damaged.length === 0) return {};
+    const files = damaged.map((name) => JSON.stringify(name)).join(", ");
+    return {
+      pending: `${files} of ${this.url} may contain erased data, because damaged lines are kept for repair. Run "savepoint repair", then erase again.`,
+    };
+  }
+
+  #compact(): Promise<string[]> {
+    return this.#run("Compacting", () => {
       this.#hasWritten = true;
       return this.#packer.compact();
     });
@@ -292,9 +309,13 @@ class FileStore extends CloseableStore implements Store {
   }
 
   async check(): Promise<StoreProblem[]> {
-    return this.#read(() =>
-      this.#contents.problems.map(({ file, offset, reason }) => ({ place: `${file}.jsonl, byte ${offset}`, reason })),
-    );
+    return this.#read(() => {
+      this.#contents.expectScanned();
+      return this.#contents.problems.map(({ file, offset, reason }) => ({
+        place: `${file}.jsonl, byte ${offset}`,
+        reason,
+      }));
+    });
   }
 
   protected async release(): Promise<void> {
@@ -318,7 +339,9 @@ class FileStore extends CloseableStore implements Store {
     await this.#appender.syncAll();
     const { lock } = this.#access;
     lock.assertHeld();
-    this.#contents.log.append([{ closed: this.#clock(), ...this.#contents.writer }], () => lock.isHeld, true);
+    const mark = { closed: this.#clock(), ...this.#contents.writer };
+    const isAlone = this.#contents.log.append([mark], () => lock.isHeld, true);
+    if (isAlone) await runSlices(updateCatalogFile(this.#contents, lock));
   }
 
   /**
@@ -365,7 +388,15 @@ class FileStore extends CloseableStore implements Store {
 
   #read<T>(work: (reader: LineReader) => T): Promise<T> {
     const { handles } = this.#contents;
-    return this.#run("Reading", () => this.#access.read((isLast) => work(new LineReader(handles, isLast))));
+    return this.#run("Reading", () =>
+      this.#access.read((isLast) => {
+        const reader = new LineReader(handles, isLast);
+        const result = work(reader);
+        // A catalog file may be wrong: damage is returned only if a scan of the files finds it too.
+        if (reader.hasFailed) this.#contents.expectScanned();
+        return result;
+      }),
+    );
   }
 
   /** Runs work while the store is open, and converts its errors. @param purpose the beginning of an error message */
