@@ -2,7 +2,7 @@
  * Stores: the contract, its four implementations, and how a URL becomes a store. Everything above depends only on the contract, so
  * the implementations are loaded when they are opened.
  */
-export { DOCUMENTS_PER_SOURCE, prefixRange } from "./contract/index.js";
+export { compareKeys, covers, DOCUMENTS_PER_SOURCE, prefixRange } from "./contract/index.js";
 export type * from "./contract/index.js";
 export { findStore } from "./find.js";
 export { openMemoryStore } from "./memory/index.js";

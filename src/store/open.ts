@@ -7,7 +7,7 @@ import type { Store } from "./contract/index.js";
 import { readOnlyView } from "./shared/index.js";
 
 /** The options of all stores. Each store ignores those of the others. */
-export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
+export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience" | "portable">;
 
 /** The packages that stores load, if they are opened and the runtime has no driver of its own. */
 export const DRIVER_PACKAGES: readonly string[] = ["@photostructure/sqlite", "pg"];

@@ -49,3 +49,7 @@ describe("file:, wherever it is killed", () => {
 describe("postgres:, wherever it is killed", () => {
   storeConformance(postgresHarness({ durability: "process" }, POSTGRES_WRITE_POINTS), { describe, it });
 });
+
+describe("postgres:, portable, wherever it is killed", () => {
+  storeConformance(postgresHarness({ portable: true, durability: "process" }, POSTGRES_WRITE_POINTS), { describe, it });
+});

@@ -1,10 +1,15 @@
 /** The search index of a SQLite store: when there is one, and what becomes of it where SQLite cannot have it or it is damaged. */
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store.js";
+import { SqliteConnection } from "../../src/store/sqlite/connection.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { openScanTextIndex } from "../../src/store/shared/index.js";
 import { type TextIndex, DOCUMENTS_PER_SOURCE } from "../../src/store/contract/text-index.js";
 import { bytesOf } from "../../src/testing/samples.js";
+import { runs } from "../support/runs.js";
+import { chooseSeed } from "../support/seed.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 const EVERYTHING = { from: "", to: "\u{10ffff}" };
@@ -17,6 +22,82 @@ beforeEach(async () => {
   file = join(folder, "store.db");
 });
 afterEach(() => removeFolder(folder));
+
+describe("the changes of records", () => {
+  const RANGES = [
+    { from: "c/", to: "c0" },
+    { from: "s/", to: "s0" },
+  ];
+
+  it("are found without a comparison of all records, unless another process has written", async () => {
+    const [store, other] = [await openSqliteStore(file), await openSqliteStore(file)];
+    const texts = textsOf(store);
+    const rows = vi.spyOn(SqliteConnection.prototype, "rows");
+    const comparisons = async (work: () => Promise<unknown>): Promise<number> => {
+      rows.mockClear();
+      await work();
+      const marks = await texts.changes(RANGES, 100);
+      await texts.update({ sources: [], marks });
+      expect(await texts.changes(RANGES, 100)).toEqual([]);
+      return rows.mock.calls.filter(([sql, from]) => sql.includes("UNION ALL") && from === RANGES[0]?.from).length;
+    };
+    const put = (by: Store, key: string): Promise<unknown> =>
+      by.commit({ puts: [{ key, value: String(Math.random()) }] });
+    expect(await comparisons(() => put(store, "c/1"))).toBe(1);
+    expect(await comparisons(() => put(store, "c/1"))).toBe(0);
+    expect(await comparisons(() => store.commit({ deletes: ["c/1"] }))).toBe(0);
+    expect(await comparisons(() => put(other, "c/2"))).toBe(1);
+    expect(await comparisons(() => put(store, "c/3"))).toBe(0);
+    rows.mockRestore();
+    await Promise.all([store.close(), other.close()]);
+  });
+
+  it("are those that a comparison of all records finds, after any commits of two processes", async () => {
+    const key = fc.constantFrom("c/1", "c/2", "c/22", "c/3", "s/1", "s/2", "x");
+    const value = fc.nat(3).map(String);
+    const commit = fc.oneof(
+      fc.record({ puts: fc.tuple(fc.record({ key, value, ifAbsent: fc.boolean() })) }),
+      fc.record({ deletes: fc.tuple(key) }),
+      fc.record({ deletes: fc.tuple(fc.constantFrom({ from: "c/2", to: "c/3" }, { from: "a", to: "c/2" })) }),
+      // Commits like these are buffered.
+      fc.record({ checks: fc.constant([{ key: "head", value: "0" }]), puts: fc.tuple(fc.record({ key, value })) }),
+      fc.record({ checks: fc.constant([{ key: "head", value: "1" }]), puts: fc.tuple(fc.record({ key, value })) }),
+      fc.record({
+        items: fc.tuple(fc.record({ counter: key, tape: fc.uuid(), items: fc.constant([{ json: "1", refs: "" }]) })),
+      }),
+    );
+    const step = fc.record({
+      by: fc.integer({ min: -12, max: 1 }),
+      commit,
+      compares: fc.boolean(),
+      marks: fc.boolean(),
+    });
+    let n = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
+        const path = join(folder, `${n++}.db`);
+        const [store, other] = [await openSqliteStore(path), await openSqliteStore(path)];
+        const model = openScanTextIndex(store);
+        await store.commit({ puts: [{ key: "head", value: "0" }] });
+        for (const { by, commit: given, compares, marks } of steps) {
+          await (by === 1 ? other : store).commit(given).catch(() => {});
+          if (!compares) continue;
+          const expected = await model.changes(RANGES, 100);
+          const found = await textsOf(store).changes(RANGES, 100);
+          expect([...found].sort(byKey)).toEqual([...expected].sort(byKey));
+          if (!marks) continue;
+          for (const index of [model, textsOf(store)]) await index.update({ sources: [], marks: found });
+        }
+        await Promise.all([store.close(), other.close()]);
+      }),
+      { numRuns: runs(200), seed: chooseSeed() },
+    );
+  });
+});
+
+function byKey(a: { readonly key: string }, b: { readonly key: string }): number {
+  return a.key < b.key ? -1 : 1;
+}
 
 describe("the tables of a search index", () => {
   it("do not exist before the first search, which creates them", async () => {

@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => removeFolder(folder));
 
 /** The pages at which writers wait until the WAL is copied. */
-const MAX_PAGES = 4000;
+const MAX_PAGES = 8000;
 /** Commits after which the WAL counts as growing forever: many times as many as fit into it, however slow its thread is. */
 const ENOUGH = 20_000;
 

@@ -87,6 +87,33 @@ describe("buffered commits", () => {
     }
   });
 
+  it("can check whether a record exists, in the buffer and in the tables", async () => {
+    const store = await open();
+    const add = (n: number, checks: Commit["checks"] = []): Commit => {
+      const { puts = [], ...commit } = step(n);
+      return {
+        ...commit,
+        checks: [...(commit.checks ?? []), ...checks],
+        puts: [...puts, { key: `id/${n}`, value: "1" }],
+      };
+    };
+    const [absent, present] = [
+      (key: string) => ({ key, value: undefined }),
+      (key: string) => ({ key, exists: true as const }),
+    ];
+    await store.commit(add(0));
+    await store.commit(add(1, [absent("id/1"), present("row/a/0000")]));
+    await store.commit(add(2, [absent("id/2"), present("row/a/0001")]));
+    expect(buffered()).toBe(2);
+    for (const wrong of [absent("row/a/0000"), absent("row/a/0002"), absent("id/1"), present("id/3")]) {
+      const conflict = { code: "CONFLICT", details: { keys: [wrong.key] } };
+      await expect(store.commit(add(3, [wrong]))).rejects.toMatchObject(conflict);
+    }
+    expect(buffered()).toBe(2);
+    await (await open()).commit({ puts: [{ key: "id/3", value: "2" }] });
+    await expect(store.commit(add(3, [absent("id/3")]))).rejects.toMatchObject({ details: { keys: ["id/3"] } });
+  });
+
   it("conflict with the commits of another writer", async () => {
     const [one, other] = [await open(), await open()];
     await walk(one, 0, 5);

@@ -80,12 +80,11 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
   if (!isChecksum(head.bodySum, row.body)) {
     return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedChunk(row);
   }
-  const { lengths, refs } = head;
-  const length = lengths.reduce((sum, each) => sum + each, 0);
-  const body = decompress(row.codec, row.body, length * MAX_BYTES_PER_UNIT);
+  const { lengths, refs, totalLength } = head;
+  const body = decompress(row.codec, row.body, totalLength * MAX_BYTES_PER_UNIT);
   if ("unreadable" in body) return unreadable(row, 0, body.unreadable);
   const text = textOf(body);
-  if (text.length !== length) return damagedChunk(row);
+  if (text.length !== totalLength) return damagedChunk(row);
   const frames: Frame[] = [];
   let at = 0;
   for (let index = 0; index < lengths.length; index++) {
@@ -173,7 +172,7 @@ export function unpackRefs(row: RefsRow): ItemRefs[] | Unreadable {
 /** The approximate length of the uncompressed body. */
 export function bodyLength(row: ChunkRow): number {
   const head = row.codec === RAW ? undefined : unpackHead(row);
-  return head ? head.lengths.reduce((sum, length) => sum + length, 0) : row.body.length;
+  return head ? head.totalLength : row.body.length;
 }
 
 function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
@@ -187,7 +186,7 @@ function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
 function unpackDamaged(row: ChunkRow, head: Head, text: string): (Frame | Unreadable)[] {
   const { lengths, refs } = head;
   // Damaged bytes may decode to more or fewer characters than before: items behind them are located from the end.
-  const shift = text.length - lengths.reduce((sum, length) => sum + length, 0);
+  const shift = text.length - head.totalLength;
   let at = 0;
   return lengths.map((length, index) => {
     const start = at;
@@ -217,6 +216,7 @@ interface Head {
   readonly bytes: Buffer;
   readonly bodySum: number;
   readonly lengths: readonly number[];
+  readonly totalLength: number;
   readonly refs: readonly string[];
   /** The offset of each item's checksum in the head. */
   readonly sums: readonly number[];
@@ -248,27 +248,25 @@ function unpackHead({ tape, first, count, codec, sum, head }: ChunkHead): Head |
   const lengths: number[] = [];
   const refs: string[] = [];
   const sums: number[] = [];
+  let totalLength = 0;
   let at = CHECKSUM_BYTES;
-  const readVarint = (): number => {
-    let value = 0;
-    for (let factor = 1; at < bytes.length; factor *= 128) {
-      const byte = bytes[at++] as number;
-      value += (byte & 127) * factor;
-      if (byte < 128) return value;
-    }
-    return Infinity;
-  };
+  // Every load decodes the heads of all its chunks, often in a process that has not compiled this yet: no calls per item.
   while (lengths.length < count) {
-    lengths.push(readVarint());
-    const refsLength = readVarint();
+    let length = 0;
+    for (let factor = 1, byte = 128; byte >= 128; factor *= 128) length += ((byte = bytes[at++] ?? 0) & 127) * factor;
+    let refsLength = 0;
+    for (let factor = 1, byte = 128; byte >= 128; factor *= 128)
+      refsLength += ((byte = bytes[at++] ?? 0) & 127) * factor;
     // A fitting checksum does not mean that a head was written by Savepoint.
-    if (at + refsLength + CHECKSUM_BYTES > bytes.length) return undefined;
+    if (!(at + refsLength + CHECKSUM_BYTES <= bytes.length)) return undefined;
+    lengths.push(length);
+    totalLength += length;
     refs.push(refsLength === 0 ? "" : bytes.toString("utf8", at, at + refsLength));
     sums.push((at += refsLength));
     at += CHECKSUM_BYTES;
   }
-  if (lengths.length === 0) return undefined;
-  return { bytes, bodySum: bytes.readUInt32LE(0), lengths, refs, sums };
+  if (lengths.length === 0 || !Number.isSafeInteger(totalLength)) return undefined;
+  return { bytes, bodySum: bytes.readUInt32LE(0), lengths, totalLength, refs, sums };
 }
 
 function textOf(bytes: Uint8Array): string {

@@ -19,7 +19,13 @@ export function readSpan(
     addMissing(Math.min(first, end));
     // Chunks do not overlap, so a damaged count must not hide the items of the next chunk.
     const until = Math.min(end, first + length, chunks[index + 1]?.first ?? end);
-    for (; next < until; next++) result.push(chunk.item(next - first, count === 1));
+    if (next >= until) continue;
+    if (count === 1) result.push(chunk.item(next++ - first));
+    else {
+      const items = chunk.items();
+      for (; next < until; next++)
+        result.push("unreadable" in items ? items : (items[next - first] as Frame | Unreadable));
+    }
   }
   addMissing(end);
 }
@@ -58,12 +64,23 @@ export class LazyChunk {
     if (!row) this.#items = { unreadable: problem };
   }
 
-  /** @param single whether only this item is read; if so, the first few calls do not unpack the whole chunk */
-  item(index: number, single: boolean): Frame | Unreadable {
-    const row = this.#row as ChunkRow;
-    const item = single && !this.#items && this.#singleReads++ < MAX_SINGLE_READS ? unpackItem(row, index) : undefined;
+  /** All items. */
+  items(): (Frame | Unreadable)[] | Unreadable {
+    return (this.#items ??= unpackChunk(this.#row as ChunkRow));
+  }
+
+  /** Whether the chunk is unpacked and intact, and contains all of these items. */
+  holds({ start, count }: ItemSpan): boolean {
+    const isInside = start >= this.first && start + count <= this.first + this.count;
+    return isInside && this.#items !== undefined && !("unreadable" in this.#items);
+  }
+
+  /** One item. The first few calls do not unpack the whole chunk. */
+  item(index: number): Frame | Unreadable {
+    const isFew = !this.#items && this.#singleReads++ < MAX_SINGLE_READS;
+    const item = isFew ? unpackItem(this.#row as ChunkRow, index) : undefined;
     if (item) return item;
-    this.#items ??= unpackChunk(row);
-    return "unreadable" in this.#items ? this.#items : (this.#items[index] as Frame | Unreadable);
+    const items = this.items();
+    return "unreadable" in items ? items : (items[index] as Frame | Unreadable);
   }
 }

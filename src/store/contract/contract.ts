@@ -161,6 +161,14 @@ export interface Freed {
   readonly bytes: number;
 }
 
+/** What a scrub could not remove. */
+export interface ScrubResult {
+  /** Deleted data that is still in the store's files, why, and what removes it; `undefined` if there is none. */
+  readonly pending?: string;
+  /** Copies that the store cannot change, such as the log of a server; `undefined` if there are none. */
+  readonly elsewhere?: string;
+}
+
 /** A storage backend. See `docs/writing-a-store.md` for how to write and test one. */
 export interface Store extends AsyncDisposable {
   /** The location of the store, for messages. Never contains a password. */
@@ -199,6 +207,12 @@ export interface Store extends AsyncDisposable {
    */
   commit(commit: Commit): Promise<CommitResult>;
 
+  /**
+   * Applies a commit before it returns, without waiting for a lock or the disk; does nothing if that is not possible. It is the last
+   * call of a process that exits without closing the store. A store without it reports such a process as crashed.
+   */
+  commitAtExit?(commit: Commit): void;
+
   /** The store's clock, in milliseconds: the one that `notBefore` is compared with. */
   now(): Promise<number>;
 
@@ -229,6 +243,15 @@ export interface Store extends AsyncDisposable {
 
   /** Packs stored data more tightly and returns the space. Safe while others write; reads return the same as before. */
   compact(): Promise<void>;
+
+  /**
+   * Removes deleted data from the store's files: from free pages, old versions of rows and deleted lines. When it resolves
+   * without `pending`, no byte that was deleted before the call can be found in them. May rewrite the whole store; waits for
+   * readers of other processes at most for the busy timeout.
+   *
+   * Optional: not needed if the files contain no deleted data after {@link Store.compact}.
+   */
+  scrub?(): Promise<ScrubResult>;
 
   /** The bytes that the store occupies. */
   bytes(): Promise<number>;

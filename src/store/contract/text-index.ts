@@ -75,6 +75,9 @@ export interface TextIndex {
   /** Optimises the index after many additions. Optional. */
   tidy?(): Promise<void>;
 
+  /** Removes sources with all their documents. Names without a source are ignored; does not create an index. */
+  remove(names: readonly string[]): Promise<void>;
+
   /** Removes everything. */
   clear(): Promise<void>;
 }

@@ -27,7 +27,7 @@ export function commitConflict(failed: readonly FailedCheck[]): SavepointError<"
 export function storeNotFound(url: string): SavepointError<"STORE_NOT_FOUND"> {
   return new SavepointError(
     "STORE_NOT_FOUND",
-    `There is no store at ${url}, and \`create: false\` forbids to create one. Check the path.`,
+    `There is no store at ${url}. Check the path, or open it without \`create: false\` and \`readOnly\` to create it.`,
   );
 }
 

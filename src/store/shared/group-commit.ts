@@ -38,6 +38,7 @@ export class GroupCommit {
   readonly #applyNow: ApplyNow | undefined;
   readonly #queue: QueuedCommit[] = [];
   #running: Promise<void> | undefined;
+  #isWriting = false;
   #lastGroup = 2;
   #lastTurn = 0;
   /** Whether the caller of the last synchronous commit has not continued yet, so that a further commit has another caller. */
@@ -59,6 +60,8 @@ export class GroupCommit {
         return Promise.reject(error as SavepointError);
       }
     }
+    // There are several callers: their other commits in this turn join the group.
+    if (this.#isSettling) this.#lastGroup = 2;
     if (this.#queue.length >= MAX_QUEUED) {
       const advice = "Await your saves, or make fewer of them concurrently.";
       return Promise.reject(new SavepointError("BUSY", `${MAX_QUEUED} commits are waiting to be written. ${advice}`));
@@ -71,7 +74,7 @@ export class GroupCommit {
 
   /** Whether one caller commits, one commit after another, and the event loop has had a turn recently. */
   get #isAlone(): boolean {
-    if (this.#running || this.#isSettling || this.#lastGroup > 1) return false;
+    if (this.#isWriting || this.#queue.length > 0 || this.#isSettling || this.#lastGroup > 1) return false;
     return performance.now() - this.#lastTurn <= MAX_WITHOUT_TURN;
   }
 
@@ -105,7 +108,8 @@ export class GroupCommit {
 
   async #write(group: readonly QueuedCommit[]): Promise<void> {
     try {
-      const outcomes = await this.#apply(group.map(({ commit }) => commit));
+      this.#isWriting = true;
+      const outcomes = await this.#apply(group.map(({ commit }) => commit)).finally(() => (this.#isWriting = false));
       for (const [index, { resolve, reject }] of group.entries()) {
         const outcome = outcomes[index];
         if (outcome && "firsts" in outcome) resolve(outcome);

@@ -96,6 +96,10 @@ class ScanTextIndex implements TextIndex {
     return found;
   }
 
+  async remove(names: readonly string[]): Promise<void> {
+    for (const name of names) this.#entries.delete(name);
+  }
+
   async clear(): Promise<void> {
     this.#marks.clear();
     this.#entries.clear();

@@ -29,6 +29,11 @@ export class SortedKeys {
     if (list.length === 0) this.#lists.splice(at, 1);
   }
 
+  /** Iterates over all keys, in order. The set must not change meanwhile. */
+  *all(): Generator<string> {
+    for (const list of this.#lists) yield* list;
+  }
+
   /** Iterates over the keys of a range, in order. The set must not change meanwhile. */
   *within({ from, to }: KeyRange): Generator<string> {
     for (let at = this.#listOf(from); at < this.#lists.length; at++) {

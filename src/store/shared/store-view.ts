@@ -34,9 +34,11 @@ export function readOnlyView(store: Store): Store {
   };
   return overrideStore(store, {
     commit: reject,
+    commitAtExit: undefined,
     retain: reject,
     dropBlobs: reject,
     compact: reject,
+    scrub: reject,
     heal: reject,
     reserve: undefined,
     listen: undefined,

@@ -8,6 +8,8 @@ export class ChunkCache {
   readonly #connection: SqliteConnection;
   readonly #chunks = new Map<string, LazyChunk>();
   readonly #tapes = new Set<string>();
+  /** The chunk with the last span of each tape. The next span is often in it too. */
+  readonly #last = new Map<string, LazyChunk>();
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -15,6 +17,15 @@ export class ChunkCache {
 
   /** The chunks that hold a span. A long span, or the first of its tape, is read with one query; others from the cache. */
   chunksOf(span: ItemSpan): LazyChunk[] {
+    const last = this.#last.get(span.tape);
+    if (last?.holds(span)) return [last];
+    const chunks = this.#find(span);
+    const end = chunks.at(-1);
+    if (end) this.#last.set(span.tape, end);
+    return chunks;
+  }
+
+  #find(span: ItemSpan): LazyChunk[] {
     const { tape } = span;
     if (span.count > CHUNK_ITEMS || !this.#tapes.has(tape)) {
       this.#tapes.add(tape);

@@ -157,6 +157,13 @@ export class SqliteConnection {
     return done.result;
   }
 
+  /** Runs work in one transaction, if that is possible immediately. Does not sync: the system writes what a process leaves behind. */
+  transactAtExit(what: string, work: () => void): void {
+    if (this.#closed || this.isReadOnly || !this.#transactions.isIdle || this.#poison !== undefined) return;
+    this.verifyFiles(what);
+    this.#attempt(work);
+  }
+
   /** Like {@link transaction}, but returns `false` immediately if nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
     if (this.#waitsForLock || this.isReadOnly) return false;

@@ -1,5 +1,6 @@
 /** The pages of a database and its WAL: how many there are, and how free ones are returned. */
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { isBusy } from "./errors.js";
 import type { SqliteConnection } from "./connection.js";
 
 /** Free pages that are returned to the file system in one transaction. */
@@ -23,6 +24,17 @@ export function setAutoCheckpoint(connection: SqliteConnection, pages: number): 
 /** Copies the WAL into the database and empties it, synchronously. */
 export function truncateWal(connection: SqliteConnection): void {
   connection.rows("PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
+/** Rewrites the database without free space, synchronously. Returns `false` if another process writes. */
+export function rewriteDatabase(connection: SqliteConnection): boolean {
+  try {
+    connection.run("VACUUM");
+    return true;
+  } catch (error) {
+    if (isBusy(error)) return false;
+    throw error;
+  }
 }
 
 /** Returns free pages to the file system, a few at a time so that other work does not wait long. */

@@ -5,14 +5,16 @@
  * transaction at most.
  */
 import { statSync } from "node:fs";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
 import {
+  busyTimeoutOf,
   type Commit,
   type CommitResult,
   createFailureReporter,
   type Frame,
   type Freed,
+  type ScrubResult,
   type Store,
   type StoreProblem,
 } from "../contract/index.js";
@@ -22,7 +24,7 @@ import { checkDatabase, dropMisplacedRecords, hasMisplacedRecords } from "./chec
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions } from "./options.js";
 import { SqlitePacker } from "./packer.js";
-import { freePages, truncateWal, usedBytes } from "./pages.js";
+import { freePages, readWalPages, rewriteDatabase, truncateWal, usedBytes } from "./pages.js";
 import { SqliteReader } from "./reader.js";
 import { SqliteTextIndex } from "./text-index.js";
 import type { WalCheckpointer } from "./wal-checkpointer.js";
@@ -31,6 +33,9 @@ import { SqliteWriter } from "./writer.js";
 
 /** Blobs that are deleted in one transaction: each may have many pages. */
 const BLOBS_PER_TRANSACTION = 16;
+
+/** How long to wait before the WAL is emptied again, in milliseconds. */
+const SCRUB_INTERVAL = 50;
 
 /** The file of a store that we opened. */
 export interface StoreFile {
@@ -45,8 +50,10 @@ export class SqliteStore extends SqliteReader implements Store {
   readonly #connection: SqliteConnection;
   readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
+  readonly #busyTimeout: number;
   readonly #packer: SqlitePacker;
   readonly #buffer: WriteBuffer;
+  readonly #writer: SqliteWriter;
   readonly #commits: GroupCommit;
   readonly #report: (message: string, error: unknown) => void;
   #flushing: Promise<void> | undefined;
@@ -61,6 +68,7 @@ export class SqliteStore extends SqliteReader implements Store {
     this.#connection = connection;
     this.#file = file;
     this.#clock = options.now ?? Date.now;
+    this.#busyTimeout = busyTimeoutOf(options);
     this.#report = createFailureReporter(options);
     this.#packer = packer;
     this.#buffer = buffer;
@@ -68,6 +76,7 @@ export class SqliteStore extends SqliteReader implements Store {
     if (file?.checkpointer) connection.onWrite = () => file.checkpointer?.noteWrite();
     connection.onRollback = () => buffer.forget();
     const writer = new SqliteWriter(connection, packer, buffer, options);
+    this.#writer = writer;
     const flushIfFull = (): void => {
       if (buffer.isFull) this.#flushing ??= this.#flushInBackground();
     };
@@ -87,6 +96,10 @@ export class SqliteStore extends SqliteReader implements Store {
 
   commit(commit: Commit): Promise<CommitResult> {
     return this.isOpen ? this.#commits.commit(commit) : Promise.reject(storeClosed(this.url));
+  }
+
+  commitAtExit(commit: Commit): void {
+    if (this.isOpen) this.#writer.applyAtExit(commit);
   }
 
   async now(): Promise<number> {
@@ -151,6 +164,46 @@ export class SqliteStore extends SqliteReader implements Store {
     } catch (error) {
       throw this.#connection.failure(error, "Compacting");
     }
+  }
+
+  /**
+   * Rewrites the database, because deleted rows stay in free pages and in the gaps of used ones, then empties the WAL, which has
+   * old versions of pages. Both wait for other processes until the busy timeout.
+   */
+  async scrub(): Promise<ScrubResult> {
+    this.assertOpen();
+    const deadline = Date.now() + this.#busyTimeout;
+    try {
+      await this.#flush();
+      await this.texts.purge();
+      while (!(await this.#rewrite())) {
+        if (Date.now() >= deadline) return { pending: this.#pending("the database", "writes to it") };
+        await sleep(SCRUB_INTERVAL);
+      }
+      while (!(await this.#emptyWal())) {
+        if (Date.now() >= deadline)
+          return { pending: this.#pending("the write-ahead log", "reads an older version of the database") };
+        await sleep(SCRUB_INTERVAL);
+      }
+      return {};
+    } catch (error) {
+      throw this.#connection.failure(error, "Erasing data from");
+    }
+  }
+
+  #pending(place: string, doing: string): string {
+    return `${place} of ${this.url} still contains erased data, because another process ${doing}. When that process has ended, erase again.`;
+  }
+
+  async #rewrite(): Promise<boolean> {
+    return this.#file?.checkpointer ? this.#file.checkpointer.rewrite() : rewriteDatabase(this.#connection);
+  }
+
+  /** Returns `false` if a reader prevents it. */
+  async #emptyWal(): Promise<boolean> {
+    if (this.#file?.checkpointer) await this.#file.checkpointer.truncate();
+    else truncateWal(this.#connection);
+    return readWalPages(this.#connection).log <= 0;
   }
 
   async bytes(): Promise<number> {

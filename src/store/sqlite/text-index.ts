@@ -45,6 +45,18 @@ export class SqliteTextIndex implements TextIndex {
     return (await this.#index()).find(text, options);
   }
 
+  async remove(names: readonly string[]): Promise<void> {
+    this.#assertOpen();
+    if (this.#inMemory) return this.#inMemory.remove(names);
+    await this.#orNothing(() => this.#tables.remove(names));
+  }
+
+  /** Removes the data of deleted documents that is still in the tables. */
+  async purge(): Promise<void> {
+    this.#assertOpen();
+    await this.#orNothing(() => this.#tables.purge());
+  }
+
   async tidy(): Promise<void> {
     await (await this.#index()).tidy?.();
   }
@@ -57,6 +69,17 @@ export class SqliteTextIndex implements TextIndex {
     } catch (error) {
       if (!isFullTextMissing(error) && !isSavepointError(error, "DAMAGED")) throw error;
       this.#inMemory ??= openScanTextIndex(this.#store);
+    }
+  }
+
+  /** Does nothing if SQLite has no full-text index: then there are no tables. A damaged index is removed completely. */
+  async #orNothing(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (isFullTextMissing(error)) return;
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      await this.clear();
     }
   }
 

@@ -47,6 +47,11 @@ const CHANGES = `
   SELECT m.key, NULL FROM savepoint_text_mark m
   WHERE m.key >= ?1 AND m.key < ?2 AND NOT EXISTS (SELECT 1 FROM savepoint_record r WHERE r.key = m.key)
   LIMIT ?3`;
+/** The records with these keys that differ from their marks. */
+const CHANGED_KEYS = `
+  SELECT k.value AS key, CASE WHEN r.key IS NULL THEN NULL ELSE ${SUM} END AS sum FROM json_each(?) k
+  LEFT JOIN savepoint_record r ON r.key = k.value LEFT JOIN savepoint_text_mark m ON m.key = k.value
+  WHERE m.sum IS NOT CASE WHEN r.key IS NULL THEN NULL ELSE ${SUM} END LIMIT ?`;
 const SOURCES = "SELECT id, name, count, note FROM savepoint_text_source";
 const TERMS = "SELECT term FROM savepoint_text_term WHERE term BETWEEN ? AND ? LIMIT ?";
 // Some drivers bind every number as a float, with which the full-text table cannot seek.
@@ -120,6 +125,22 @@ export class TextTables implements TextIndex {
     });
   }
 
+  async remove(names: readonly string[]): Promise<void> {
+    if (!this.#read(() => hasTextTables(this.#connection))) return;
+    await this.#write(() =>
+      this.#connection.run(
+        "DELETE FROM savepoint_text_source WHERE name IN (SELECT value FROM json_each(?))",
+        JSON.stringify(names),
+      ),
+    );
+  }
+
+  /** Rewrites the index without the terms of removed documents, which it otherwise keeps until it merges its segments. */
+  async purge(): Promise<void> {
+    if (!this.#read(() => hasTextTables(this.#connection))) return;
+    await this.#write(() => this.#connection.run("INSERT INTO savepoint_text (savepoint_text) VALUES ('optimize')"));
+  }
+
   async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
     return this.#read(() => {
       const query = buildTextQuery(text);
@@ -164,13 +185,19 @@ export class TextTables implements TextIndex {
   }
 
   async clear(): Promise<void> {
-    await this.#write(() => recreateTextTables(this.#connection));
+    await this.#write(() => {
+      this.#buffer.changedKeys?.forget();
+      recreateTextTables(this.#connection);
+    });
   }
 
   /** Identifies the state of the database: one number changes with writes of other connections, the other with ours. */
   #stateOf(ranges: readonly KeyRange[]): string {
-    const others = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version;
-    return JSON.stringify([others, this.#changes(), ranges]);
+    return JSON.stringify([this.#dataVersion(), this.#changes(), ranges]);
+  }
+
+  #dataVersion(): number | undefined {
+    return this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version;
   }
 
   /** How many rows this connection has changed so far. */
@@ -182,15 +209,33 @@ export class TextTables implements TextIndex {
     return this.#read(() => {
       const state = this.#stateOf(ranges);
       const marks: Mark[] = [];
-      for (const { from, to } of ranges) {
+      for (const range of ranges) {
         const left = Math.max(0, limit - marks.length);
-        for (const { key, sum } of this.#connection.rows<MarkRow>(CHANGES, from, to, left)) {
-          marks.push({ key, sum: sum ?? undefined });
-        }
+        const rows = this.#compare(range, left);
+        if (rows.length < left)
+          this.#buffer.changedKeys?.set(
+            range,
+            rows.map(({ key }) => key),
+          );
+        for (const { key, sum } of rows) marks.push({ key, sum: sum ?? undefined });
       }
       if (marks.length === 0 && limit > 0) this.#upToDate = state;
       return marks;
     });
+  }
+
+  /** Compares the records of a range with their marks: those that were written since the last comparison, or all. */
+  #compare(range: KeyRange, limit: number): MarkRow[] {
+    const changes = this.#buffer.changedKeys?.of(range, this.#dataVersion());
+    if (!changes) return this.#connection.rows<MarkRow>(CHANGES, range.from, range.to, limit);
+    const keys = new Map<string, MarkRow>();
+    for (const { from, to } of changes.ranges)
+      for (const row of this.#connection.rows<MarkRow>(CHANGES, from, to, limit)) keys.set(row.key, row);
+    if (changes.keys.size > 0) {
+      const rows = this.#connection.rows<MarkRow>(CHANGED_KEYS, JSON.stringify([...changes.keys]), limit);
+      for (const row of rows) keys.set(row.key, row);
+    }
+    return [...keys.values()].slice(0, limit);
   }
 
   #sources(sql: string, values: readonly (string | number)[]): TextSource[] {

@@ -9,17 +9,18 @@
 import type { Worker } from "node:worker_threads";
 import { locatePackages, startThread } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
-import { readWalPages, setAutoCheckpoint, truncateWal } from "./pages.js";
+import { isBusy } from "./errors.js";
+import { readWalPages, rewriteDatabase, setAutoCheckpoint, truncateWal } from "./pages.js";
 import { WAL_PROGRAM } from "./wal-program.js";
 
 /** Pages in the WAL that are worth a checkpoint. */
-const PAGES = 1000;
+const PAGES = 4000;
 /** Pages in the WAL at which writers are held. */
-const MAX_PAGES = 4000;
+const MAX_PAGES = 8000;
 /** Transactions between two measurements of the WAL, which cost a little. */
 const TRANSACTIONS_PER_CHECK = 8;
 
-type Mode = "PASSIVE" | "RESTART" | "TRUNCATE";
+type Mode = "PASSIVE" | "RESTART" | "TRUNCATE" | "VACUUM";
 /** The answer of the thread: empty, or an error. */
 type Answer = { readonly error?: unknown };
 
@@ -63,6 +64,27 @@ export class WalCheckpointer {
     while (this.#work) await this.#work;
     if (!this.#isStopped) await this.#start(this.#truncate());
     if (this.#isStopped) truncateWal(this.#connection);
+  }
+
+  /**
+   * Rewrites the database without free space, so that it contains no deleted data. Other processes can read meanwhile. Returns
+   * `false` if another process writes.
+   */
+  async rewrite(): Promise<boolean> {
+    while (this.#work) await this.#work;
+    if (this.#isStopped) return rewriteDatabase(this.#connection);
+    let done = true;
+    await this.#start(
+      this.#connection.exclusive(async () => {
+        try {
+          await this.#checkpoint("VACUUM");
+        } catch (error) {
+          if (!isBusy(error)) throw error;
+          done = false;
+        }
+      }),
+    );
+    return this.#isStopped ? rewriteDatabase(this.#connection) : done;
   }
 
   /** Ends the thread. The next process that opens the file checkpoints what is written from now on. */

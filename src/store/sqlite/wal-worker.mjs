@@ -1,7 +1,7 @@
 /**
  * The thread that checkpoints the WAL, because a checkpoint waits for the disk and would block the event loop.
  *
- * It receives the mode of a checkpoint and answers when it is done. It ends when it receives "CLOSE". It prepares no
+ * It receives the mode of a checkpoint, or "VACUUM" to rewrite the database, and answers when it is done. It ends when it receives "CLOSE". It prepares no
  * statements: with one driver they would keep the files open after the thread has ended.
  *
  * It is JavaScript and imports nothing of the package, so that it also runs from the sources. The build makes a script of it:
@@ -21,7 +21,7 @@ const { DatabaseSync } = driver.startsWith("node:") ? process.getBuiltinModule(d
 const database = new DatabaseSync(path);
 database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0`);
 
-parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | "TRUNCATE" | "CLOSE"} */ mode) => {
+parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | "TRUNCATE" | "VACUUM" | "CLOSE"} */ mode) => {
   if (mode === "CLOSE") {
     database.close();
     // On Deno the port has no method to close it.
@@ -30,7 +30,7 @@ parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | "TRUNCATE" | "CLOS
     return;
   }
   try {
-    database.exec(`PRAGMA wal_checkpoint(${mode})`);
+    database.exec(mode === "VACUUM" ? mode : `PRAGMA wal_checkpoint(${mode})`);
     parentPort?.postMessage({});
   } catch (error) {
     parentPort?.postMessage({ error });

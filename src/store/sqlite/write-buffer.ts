@@ -5,7 +5,7 @@
  * the next save changes four of them again. Written to the buffer, the save is one row at the end of one table.
  *
  * A commit can be buffered if its checks can be evaluated from memory, which requires that this process wrote the checked records
- * last and that no other process has written since. Any other commit is written directly to the tables. The buffer is flushed before
+ * last and that no other process has written since. Only whether a record exists is looked up in the table. Any other commit is written directly to the tables. The buffer is flushed before
  * any of its records or items are read or written in the tables. An agent saves its session often and rarely reads it, so its
  * session is written to the tables about once in a hundred saves. If the buffer cannot be flushed now, because another process
  * writes or the disk is full, a read adds the contents of the buffer to the rows of the tables (buffer-overlay.ts).
@@ -29,6 +29,7 @@ import {
   encodeCommit,
 } from "./buffer-codec.js";
 import { BufferOverlay } from "./buffer-overlay.js";
+import { ChangedKeys } from "./changed-keys.js";
 import type { SqliteConnection } from "./connection.js";
 import { isCorrupt } from "./errors.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
@@ -52,9 +53,12 @@ const INSERT_LOST = "INSERT INTO savepoint_lost (keys, keys_sum, sum, body) VALU
 // A damaged checksum may exceed the numbers that a driver can return. It is replaced by -1, because otherwise the whole query fails.
 const ALL = `SELECT keys, body, CASE WHEN keys_sum BETWEEN 0 AND 4294967295 THEN keys_sum ELSE -1 END AS keys_sum,
   CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_buffer ORDER BY id`;
+const EXISTS = "SELECT 1 FROM savepoint_record WHERE key = ?";
 const TAPE_END = "SELECT first + count AS end FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT 1";
 
 export class WriteBuffer {
+  /** The keys of written records; `undefined` if they are unknown, because the caller can write through the same connection. */
+  readonly changedKeys: ChangedKeys | undefined;
   readonly #connection: SqliteConnection;
   readonly #packer: SqlitePacker;
   readonly #probe: (point: WritePoint) => void;
@@ -76,6 +80,7 @@ export class WriteBuffer {
     this.#connection = connection;
     this.#packer = packer;
     this.#enabled = enabled;
+    if (enabled) this.changedKeys = new ChangedKeys();
     this.#probe = testHooksOf(options).probe ?? (() => {});
     const report = createFailureReporter(options);
     // Failures are reported after the transaction has ended, whether it was committed or rolled back.
@@ -129,19 +134,8 @@ export class WriteBuffer {
    * @returns `undefined` if the commit was not buffered and must be written to the tables
    */
   tryAppend(commit: Commit): CommitResult | undefined {
-    if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
-    const failed: Check[] = [];
-    for (const check of commit.checks ?? []) {
-      const value = this.#values.peek(check.key);
-      if (value === undefined) return undefined;
-      if ("value" in check && check.value !== value) failed.push(check);
-    }
-    if (failed.length > 0) throw commitConflict(failed);
-    this.#probe("checked");
-    const buffered: BufferedCommit = {
-      puts: commit.puts ?? [],
-      items: (commit.items ?? []) as readonly BufferedItems[],
-    };
+    const buffered = this.#admit(commit, (key) => this.#exists(key));
+    if (!buffered || !this.#pending) return undefined;
     const row = encodeCommit(buffered);
     this.#connection.run(INSERT, row.keys, row.keys_sum, row.sum, row.body);
     this.#probe("buffer");
@@ -150,9 +144,66 @@ export class WriteBuffer {
     return { firsts: buffered.items.map(({ first }) => first) };
   }
 
+  /**
+   * Adds a commit to others that {@link writeTogether} writes to the tables. Throws `CONFLICT` if its checks fail.
+   *
+   * @returns `undefined` if the commit was not added and must be written alone, after the others
+   */
+  tryCollect(commit: Commit, collected: BufferedCommit[]): CommitResult | undefined {
+    // Buffered commits are older.
+    if (this.#pending && this.#pending.count > 0) this.flush();
+    const admitted = this.#admit(commit, undefined);
+    if (!admitted) return undefined;
+    collected.push(admitted);
+    this.remember(commit);
+    return { firsts: admitted.items.map(({ first }) => first) };
+  }
+
+  /**
+   * Writes commits to the tables with as few statements as possible: of several versions of a record only the last one, and
+   * consecutive items of a tape together.
+   */
+  writeTogether(commits: readonly BufferedCommit[]): void {
+    const { puts, tapes } = mergeCommits(commits.map((commit) => ({ commit })));
+    putRecords(this.#connection, ([...puts.values()] as Put[]).sort(byKey), false);
+    for (const batch of [...tapes.values()].flat()) {
+      // The numbers were checked before, so this fails only if the tape differs from what this process has written.
+      if (!appendItems(this.#connection, batch.tape, batch.first, batch.items))
+        throw commitConflict([{ key: batch.tape }]);
+      this.#packer.noteItems(batch);
+    }
+  }
+
+  /**
+   * Evaluates the checks of a commit with remembered values. Returns `undefined` if they are not enough for the commit.
+   *
+   * @param exists looks up whether there is a record that is not remembered
+   */
+  #admit(commit: Commit, exists: ((key: string) => boolean) | undefined): BufferedCommit | undefined {
+    if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
+    const failed: Check[] = [];
+    for (const check of commit.checks ?? []) {
+      const value = this.#values.peek(check.key);
+      if (value !== undefined) {
+        if ("value" in check && check.value !== value) failed.push(check);
+      } else if (!exists || ("value" in check && check.value !== undefined)) return undefined;
+      else if (exists(check.key) !== "exists" in check) failed.push(check);
+    }
+    if (failed.length > 0) throw commitConflict(failed);
+    this.#probe("checked");
+    return { puts: commit.puts ?? [], items: (commit.items ?? []) as readonly BufferedItems[] };
+  }
+
+  /** Whether there is a record with this key, in the buffer or in the table. Needs no flush, because the keys in the buffer are known. */
+  #exists(key: string): boolean {
+    return this.#pending?.has({ keys: [key] }) === true || this.#connection.row(EXISTS, key) !== undefined;
+  }
+
   /** Remembers the records and tape ends of a commit that was written to the tables or to the buffer. */
-  remember({ puts = [], items = [], deletes = [] }: Commit): void {
+  remember(commit: Commit): void {
     if (!this.#enabled) return;
+    this.changedKeys?.add(commit);
+    const { puts = [], items = [], deletes = [] } = commit;
     if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
       // Records with refs are written once, so they would only displace the records that later saves check.
@@ -245,20 +296,18 @@ export class WriteBuffer {
   }
 
   #write(entries: readonly BufferEntry[]): void {
-    const puts = new Map<string, Put | undefined>();
-    const tapes = new Map<string, BufferedItems[]>();
     for (const { row, commit } of entries) {
       if (!commit && row) {
         this.#moveToLost(row, "a commit is so damaged that its contents are unknown; a session has lost a save");
-      } else if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
-      else if (commit) {
-        for (const put of commit.puts) puts.set(put.key, put);
-        for (const batch of commit.items) tapes.set(batch.tape, join(tapes.get(batch.tape) ?? [], batch));
       }
     }
+    const { puts, tapes } = mergeCommits(entries);
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
     // The remembered values of lost records are no longer correct.
-    if (lost.length > 0) this.#forgetValues();
+    if (lost.length > 0) {
+      this.changedKeys?.forget();
+      this.#forgetValues();
+    }
     const intact = [...puts.values()].filter((put) => put !== undefined);
     putRecords(this.#connection, intact.sort(byKey), false);
     markRecordsLost(this.#connection, lost);
@@ -329,6 +378,23 @@ class PendingCommits {
   has({ keys = [], tapes = [] }: Footprint): boolean {
     return keys.some((key) => this.#keys.has(key)) || tapes.some((tape) => this.#tapes.has(tape));
   }
+}
+
+/** The records and items of commits after all of them; `undefined` for a record that is lost. */
+function mergeCommits(entries: readonly BufferEntry[]): {
+  readonly puts: ReadonlyMap<string, Put | undefined>;
+  readonly tapes: ReadonlyMap<string, readonly BufferedItems[]>;
+} {
+  const puts = new Map<string, Put | undefined>();
+  const tapes = new Map<string, BufferedItems[]>();
+  for (const { commit } of entries) {
+    if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
+    else if (commit) {
+      for (const put of commit.puts) puts.set(put.key, put);
+      for (const batch of commit.items) tapes.set(batch.tape, join(tapes.get(batch.tape) ?? [], batch));
+    }
+  }
+  return { puts, tapes };
 }
 
 /** Adds a batch to the batches of its tape. If the batch continues the last one, its items are added to the last one. */

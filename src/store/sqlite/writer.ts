@@ -22,6 +22,7 @@ import type { SqliteOptions, WritePoint } from "./options.js";
 import { type CompressedBody, compressBlobs, RAW } from "../chunks/index.js";
 import { appendItems, findRecords, putRecords, type SqliteRecordRow } from "./rows.js";
 import type { SqlitePacker } from "./packer.js";
+import type { BufferedCommit } from "./buffer-codec.js";
 import { footprintOf, type WriteBuffer } from "./write-buffer.js";
 
 /** How long a transaction may block the event loop, in milliseconds. */
@@ -29,6 +30,9 @@ const MAX_BLOCKING = 3;
 
 /** The largest group that is buffered. The commits of a larger one share pages, so writing them to the tables costs no more. */
 const MAX_BUFFERED_GROUP = 4;
+
+/** The most commits of a larger group that are written together, before the time is checked. */
+const MAX_COLLECTED = 16;
 
 const NO_KEYS: ReadonlySet<string> = new Set();
 
@@ -71,6 +75,14 @@ export class SqliteWriter {
     return result;
   }
 
+  /** Writes one commit synchronously, without a sync to disk, if that is possible immediately. */
+  applyAtExit(commit: Commit): void {
+    this.#connection.transactAtExit("Writing to", () => {
+      this.#buffer.detectForeignWrites();
+      this.#apply(commit, 1);
+    });
+  }
+
   /** Writes a group and waits until it is durable. Returns the outcome of each commit. Throws if the sync to disk fails. */
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
     const outcomes: CommitOutcome[] = [];
@@ -97,11 +109,17 @@ export class SqliteWriter {
         this.#buffer.detectForeignWrites();
         [outcomes, tried] = [[], 0];
         const deadline = performance.now() + MAX_BLOCKING;
+        const collected: BufferedCommit[] = [];
         for (const commit of commits) {
           tried++;
-          outcomes.push(commits.length === 1 ? this.#apply(commit, 1) : this.#applyAlone(commit, commits.length));
+          outcomes.push(
+            commits.length === 1 ? this.#apply(commit, 1) : this.#applyAlone(commit, commits.length, collected),
+          );
+          if (collected.length > 0 && collected.length < MAX_COLLECTED) continue;
+          this.#writeCollected(collected);
           if (performance.now() >= deadline) break;
         }
+        this.#writeCollected(collected);
         this.#probe("commit");
       });
       return outcomes;
@@ -112,14 +130,25 @@ export class SqliteWriter {
   }
 
   /** Applies one of several commits. Its failure does not affect the others. */
-  #applyAlone(commit: Commit, group: number): CommitOutcome {
+  #applyAlone(commit: Commit, group: number, collected: BufferedCommit[]): CommitOutcome {
     try {
+      const result = group > MAX_BUFFERED_GROUP ? this.#buffer.tryCollect(commit, collected) : undefined;
+      if (result) return result;
+      // In order: what this commit reads may have been written by them.
+      this.#writeCollected(collected);
       return this.#apply(commit, group);
     } catch (error) {
       // This commit cannot be applied. Any other error fails the whole transaction.
       if (error instanceof SavepointError) return error;
       throw error;
     }
+  }
+
+  /** Writes collected commits to the tables. */
+  #writeCollected(collected: BufferedCommit[]): void {
+    if (collected.length === 0) return;
+    this.#buffer.writeTogether(collected.splice(0));
+    this.#probe("records");
   }
 
   /** Writes a commit to the buffer if possible, otherwise to the tables. @param group how many commits share its transaction */

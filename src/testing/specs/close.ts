@@ -90,6 +90,7 @@ function uses(store: Store): Record<string, () => Promise<unknown>> {
     blobs: () => store.blobs({ after: "", limit: 1 }),
     dropBlobs: () => store.dropBlobs([], { unusedSince: 0 }),
     compact: () => store.compact(),
+    ...(store.scrub && { scrub: () => (store.scrub as () => Promise<unknown>)() }),
     bytes: () => store.bytes(),
     bytesOf: () => store.bytesOf({ records: [], tapes: [] }),
     ...(store.texts ? textUses(store.texts) : {}),

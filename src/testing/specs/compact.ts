@@ -74,6 +74,27 @@ export function compactSpec(suite: Suite): void {
       );
     });
 
+    suite.test("scrubbing removes deleted data, and changes nothing that is read", async ({ store }) => {
+      if (!store.scrub) return;
+      await fill(store);
+      await store.commit({ deletes: [{ from: "k/1", to: "k/5" }] });
+      await store.retain("t/0", [{ start: 10, count: 5 }], { below: 100 });
+      const before = await contentOf(store);
+      for (let round = 0; round < 2; round++) {
+        await store.compact();
+        assert.equal((await store.scrub()).pending, undefined);
+        assertSame(await contentOf(store), before, "The content");
+      }
+    });
+
+    suite.test("commits while the store is scrubbed are applied", async ({ store }) => {
+      if (!store.scrub) return;
+      await fill(store);
+      const commits = Array.from({ length: 50 }, (_, n) => store.commit({ puts: [{ key: `new/${n}`, value: "1" }] }));
+      await Promise.all([store.scrub(), ...commits]);
+      assert.equal((await store.list({ from: "new/", to: "new0" }, { limit: 100 })).length, 50);
+    });
+
     suite.testDurable("compacted content is intact after the store is reopened", async ({ store, reopen }) => {
       await fill(store);
       const before = await contentOf(store);

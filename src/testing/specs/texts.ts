@@ -43,6 +43,18 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       assert.deepEqual(await texts.sourcesById(ids), [two, undefined, one]);
     });
 
+    test("removed sources are not found, and unknown names are ignored", async (texts) => {
+      await texts.remove(["none"]);
+      await addSource(texts, "one", ["abc"]);
+      const two = await addSource(texts, "two", ["abc abc", "abcd"]);
+      await texts.remove(["one", "none", "one"]);
+      assert.deepEqual(await texts.sources(["one", "two"]), [undefined, two]);
+      const first = idOf(two) * DOCUMENTS_PER_SOURCE;
+      assert.deepEqual(await findDocuments(texts, "abc"), [first + 1, first]);
+      await texts.remove(["two"]);
+      assert.deepEqual(await findDocuments(texts, "abc"), []);
+    });
+
     test("source ids increase and are never reused, also after clear()", async (texts) => {
       const ids: number[] = [];
       for (const name of ["a", "b", "c"]) ids.push(idOf(await addSource(texts, name, ["text"])));
