@@ -17,6 +17,7 @@ export {
   parseFrame,
   parseStoredJson,
   parseStoredString,
+  type SharedFrame,
   type StateReader,
   toJson,
   type ToJsonOptions,
@@ -51,5 +52,6 @@ export {
   type ShadowObject,
   shadowToValue,
   type StoredClass,
+  type StoredValue,
   ValueNode,
 } from "./tree/index.js";

@@ -60,8 +60,12 @@ export class BoundedReader implements StateReader {
   /** Reads items each of which is named once. */
   async #read(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
     const frames = await this.#reader.items(pieces);
-    const bytes = lengthOf(frames);
-    const found = frames.filter((frame) => "json" in frame).length;
+    let [found, bytes] = [0, 0];
+    for (const frame of frames) {
+      if (!("json" in frame)) continue;
+      found++;
+      bytes += frame.json.length;
+    }
     this.#missingItems += frames.length - found;
     this.#count(found, found, bytes, bytes);
     return frames;

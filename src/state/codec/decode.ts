@@ -72,25 +72,24 @@ interface Job {
   readonly grow: (bytes: number) => void;
 }
 
-/** A parsed element of a list, with its key if the list is an object. */
-interface Element {
-  readonly tree: FrameTree;
-  readonly key?: string;
+/** The result of parsing a frame that cannot be read. A class, because parsed JSON can have any keys. */
+class Damage {
+  constructor(readonly reason: string) {}
+}
+
+function toDamage(error: unknown): Damage {
+  if (isSavepointError(error, "DAMAGED")) return new Damage(error.message);
+  throw error;
 }
 
 /** A segment of a string. */
-function parseText(frame: Frame | Unreadable): string | Unreadable {
-  if (!("json" in frame)) return frame;
+function parseText(frame: Frame | Unreadable): string | Damage {
+  if (!("json" in frame)) return new Damage(frame.unreadable);
   try {
     return parseStoredString(frame.json);
   } catch (error) {
-    return toUnreadable(error);
+    return toDamage(error);
   }
-}
-
-function toUnreadable(error: unknown): Unreadable {
-  if (isSavepointError(error, "DAMAGED")) return { unreadable: error.message };
-  throw error;
 }
 
 class Decoder {
@@ -199,9 +198,9 @@ class Decoder {
     for (let index = 0; index < frames.length; index++) {
       while (index >= end) end += pieces[++piece]?.count ?? Number.POSITIVE_INFINITY;
       const frame = frames[index] as Frame | Unreadable;
-      const element = this.#parseElement(kind, frame, (pieces[piece] as Piece).tape, job.depth);
-      if ("unreadable" in element) {
-        this.#reportHole(keyed ? job.path : joinPointer(job.path, index), element.unreadable);
+      const parsed = this.#parse(frame, (pieces[piece] as Piece).tape, job.depth, keyed);
+      if (parsed instanceof Damage) {
+        this.#reportHole(keyed ? job.path : joinPointer(job.path, index), parsed.reason);
         // An array keeps the indexes of its intact elements. An object has lost the key as well.
         if (kind === "array") {
           elements.push(null);
@@ -209,36 +208,36 @@ class Decoder {
         }
         continue;
       }
-      const at = elements.length;
-      const { tree: parsed, key } = element;
-      if (key !== undefined) keys.push(key);
-      elements.push(parsed as Shadow);
       const { json, refs } = frame as Frame;
+      const element = keyed ? (parsed as [string, FrameTree])[1] : parsed;
+      if (keyed) keys.push((parsed as [string, FrameTree])[0]);
+      elements.push(element as Shadow);
       sizes.push(Buffer.byteLength(json) - (kind === "object" ? 2 : 0));
-      if (refs === "") continue;
-      this.#place(
-        parsed,
-        joinPointer(job.path, key ?? index),
-        job.depth + 1,
-        (shadow) => (elements[at] = shadow),
-        (bytes) => list.setSize(at, list.sizeOf(at) + bytes),
-      );
+      if (refs !== "") {
+        const at = elements.length - 1;
+        this.#place(
+          element,
+          joinPointer(job.path, keyed ? (keys[at] as string) : index),
+          job.depth + 1,
+          (shadow) => (elements[at] = shadow),
+          (bytes) => list.setSize(at, list.sizeOf(at) + bytes),
+        );
+      }
     }
     const list = new ListNode(kind, elements, keyed ? keys : undefined, { tree: new PieceTree(tree), sizes });
     this.#put(job, list);
   }
 
-  /** Parses an element of a list; of an object, its key and its value. */
-  #parseElement(kind: ListNode["kind"], frame: Frame | Unreadable, tape: number, depth: number): Element | Unreadable {
-    if (!("json" in frame)) return frame;
+  /** Parses an element of a list; with `keyed` an entry of an object, which is its key and its value. */
+  #parse(frame: Frame | Unreadable, tape: number, depth: number, keyed: boolean): FrameTree | Damage {
+    if (!("json" in frame)) return new Damage(frame.unreadable);
     try {
       const tree = parseFrame(frame, tape, depth);
-      if (kind !== "object" && kind !== "dict") return { tree };
-      const [key, value] = Array.isArray(tree) ? tree : [];
-      if (typeof key !== "string" || value === undefined) throw damagedFrame("it is not an entry of an object");
-      return { tree: value, key };
+      const isEntry = Array.isArray(tree) && typeof tree[0] === "string" && tree[1] !== undefined;
+      if (keyed && !isEntry) throw damagedFrame("it is not an entry of an object");
+      return tree;
     } catch (error) {
-      return toUnreadable(error);
+      return toDamage(error);
     }
   }
 
@@ -247,7 +246,7 @@ class Decoder {
     for (const frame of frames) {
       const chunk = parseText(frame);
       if (typeof chunk === "string") chunks.push(chunk);
-      else this.#reportHole(job.path, chunk.unreadable);
+      else this.#reportHole(job.path, chunk.reason);
     }
     const text = chunks.join("");
     const dense = job.ref.kind === "dense";
@@ -265,22 +264,22 @@ class Decoder {
     try {
       return parseStoredJson(text, job.depth);
     } catch (error) {
-      this.#reportHole(job.path, toUnreadable(error).unreadable);
+      this.#reportHole(job.path, toDamage(error).reason);
       return null;
     }
   }
 
   #putValue(job: Job, piece: Piece | undefined, frame: Frame | Unreadable = { unreadable: "it is missing" }): void {
-    const parsed = this.#parseElement("array", frame, piece?.tape ?? LOST_TAPE, job.depth);
-    if (!piece || !("json" in frame) || "unreadable" in parsed) {
-      this.#reportHole(job.path, "unreadable" in parsed ? parsed.unreadable : "it is missing");
+    const parsed = this.#parse(frame, piece?.tape ?? LOST_TAPE, job.depth, false);
+    if (!piece || !("json" in frame) || parsed instanceof Damage) {
+      this.#reportHole(job.path, parsed instanceof Damage ? parsed.reason : "it is missing");
       return job.put(null);
     }
     const node = new ValueNode(null);
     node.piece = piece;
     node.bytes = Buffer.byteLength(frame.json);
     this.#place(
-      parsed.tree,
+      parsed,
       job.path,
       job.depth + 1,
       (shadow) => (node.value = shadow),

@@ -15,6 +15,7 @@ import {
   type Shadow,
   type ShadowObject,
   type StoredNode,
+  type StoredValue,
   TextNode,
   type TreeForm,
   ValueNode,
@@ -37,9 +38,10 @@ export interface EncodedState {
  * discarded.
  *
  * @param nextItem the number of the first new item on `tape`
+ * @param added the new elements of arrays are added to it, each of which is one item
  */
-export function encodeShadow(shadow: Shadow, tape: number, nextItem: number): EncodedState {
-  const encoder = new Encoder(tape, nextItem);
+export function encodeShadow(shadow: Shadow, tape: number, nextItem: number, added?: StoredValue[]): EncodedState {
+  const encoder = new Encoder(tape, nextItem, added);
   const { frame, bytes } = encoder.frame(shadow);
   return { skeleton: frame, items: encoder.items, blobs: encoder.blobs, stateBytes: bytes };
 }
@@ -51,6 +53,7 @@ class Encoder {
   constructor(
     readonly tape: number,
     readonly first: number,
+    readonly added: StoredValue[] | undefined,
   ) {}
 
   /** Encodes a frame. `bytes` is its size with everything inline. */
@@ -112,6 +115,7 @@ class Encoder {
   #putElements(node: ListNode | TextNode, from: number, count: number): Piece[] {
     if (count === 0) return [];
     const frames: Frame[] = [];
+    const sizes: number[] = [];
     let offset = node instanceof TextNode ? sum(node.lengths, from) : 0;
     for (let index = from; index < from + count; index++) {
       let element: Shadow;
@@ -131,9 +135,16 @@ class Encoder {
       const { frame, bytes } = this.frame(element);
       node.setSize(index, bytes - wrapper);
       frames.push(frame);
+      sizes.push(bytes);
     }
     const start = this.first + this.items.length;
     for (const frame of frames) this.items.push(frame);
+    if (this.added && node instanceof ListNode && node.kind === "array") {
+      for (const [index, bytes] of sizes.entries()) {
+        const piece = { tape: this.tape, start: start + index, count: 1 };
+        this.added.push({ shadow: node.elements[from + index] as Shadow, piece, bytes });
+      }
+    }
     return [{ tape: this.tape, start, count }];
   }
 

@@ -22,6 +22,11 @@ export interface Frame {
   readonly refs: string;
 }
 
+/** A frame of several states that are read together and never changed: they share its parsed form. */
+export interface SharedFrame extends Frame {
+  readonly memo: { tree?: FrameTree; depth: number };
+}
+
 /** A reference to a part of a state that is stored outside its frame and not read yet. */
 export class PartRef {
   constructor(
@@ -43,8 +48,14 @@ export type FrameTree = null | boolean | number | string | PartRef | FrameTree[]
  * @param depth the depth of the frame in its state
  */
 export function parseFrame(frame: Frame, tape: number, depth = 0): FrameTree {
-  const tree = parseStoredJson(frame.json, depth);
-  return frame.refs === "" ? (tree as FrameTree) : resolve(tree, parseRefs(frame.refs, tape));
+  const { json, refs, memo } = frame as Frame & Partial<SharedFrame>;
+  if (memo?.tree !== undefined && depth <= memo.depth) return memo.tree;
+  const tree = parseStoredJson(json, depth);
+  if (refs !== "") return resolve(tree, parseRefs(refs, tape));
+  // The deeper a frame is, the less nesting it may contain. So the parsed form is valid only up to the depth at which it was
+  // parsed.
+  if (memo) Object.assign(memo, { tree, depth });
+  return tree as FrameTree;
 }
 
 /** Parses a node item of a piece tree. */

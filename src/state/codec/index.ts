@@ -5,7 +5,7 @@
 export { BoundedReader } from "./bounded-reader.js";
 export { decodeParts, decodeState, type Hole } from "./decode.js";
 export { type EncodedState, encodeShadow } from "./encode.js";
-export { type Frame, type FrameTree, parseFrame, parseNode, PartRef } from "./frame.js";
+export { type Frame, type SharedFrame, type FrameTree, parseFrame, parseNode, PartRef } from "./frame.js";
 export { fromJson, type Json, toJson, type ToJsonOptions } from "./json.js";
 export {
   CachingReader,

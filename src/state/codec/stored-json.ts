@@ -49,16 +49,15 @@ export function damagedFrame(reason: string, cause?: unknown): SavepointError<"D
 
 /** Whether JSON can contain a tag. No version escapes the `$` of a tag, but other programs can. */
 function mayHaveTag(json: string): boolean {
-  return json.includes(`"${TAG}"`) || json.includes("\\u0024");
+  return (json.includes(TAG) && json.includes(`"${TAG}"`)) || json.includes("\\u0024");
 }
 
 /** Whether a text has more than `limit` opening brackets, including those inside strings. */
 function hasMoreBrackets(text: string, limit: number): boolean {
   if (text.length <= 2 * limit) return false;
   let count = 0;
-  for (const bracket of ["{", "["]) {
-    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) if (++count > limit) return true;
-  }
+  for (let at = text.indexOf("{"); at >= 0; at = text.indexOf("{", at + 1)) if (++count > limit) return true;
+  for (let at = text.indexOf("["); at >= 0; at = text.indexOf("[", at + 1)) if (++count > limit) return true;
   return false;
 }
 

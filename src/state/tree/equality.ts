@@ -10,9 +10,11 @@ import { kindOf } from "./kind.js";
 import {
   BlobNode,
   isPlainObject,
+  isStoredNode,
   ListNode,
   type Shadow,
   type ShadowObject,
+  type StoredNode,
   TAG,
   tagOf,
   TextNode,
@@ -29,7 +31,7 @@ import { encodeInstance, nameOfNumber, timeOf, toBase64 } from "./value-to-shado
 export function equalsShadow(shadow: Shadow, value: unknown, registry: ClassRegistry, frozen?: unknown): boolean {
   switch (typeof value) {
     case "string":
-      return shadow === value || (shadow instanceof TextNode && shadow.dense === undefined && shadow.text === value);
+      return shadow === value || (isStoredNode(shadow) && textOf(shadow) === value);
     case "boolean":
       return shadow === value;
     case "number":
@@ -69,6 +71,12 @@ export function equalsElement(
   const value = array[index];
   if (value === undefined && !(index in array)) return false;
   return equalsShadow(elements[at] as Shadow, value, registry, (frozen as unknown[] | undefined)?.[at]);
+}
+
+/** The string that a node represents: one in segments, or one that a run has recorded; `undefined` for any other node. */
+function textOf(node: StoredNode): Shadow | undefined {
+  if (node instanceof ValueNode) return node.value;
+  return node instanceof TextNode && node.dense === undefined ? node.text : undefined;
 }
 
 /** The value inside a node that is stored as one value or as its JSON; any other shadow itself. */

@@ -5,7 +5,7 @@
  * The list has the parts in depth-first order: for an object the list of its keys and then its values, for an array its
  * {@link Length} and then its elements, and every primitive as it is.
  */
-import { isStoredNode, type Shadow, TAG } from "./shadow.js";
+import { isStoredNode, type Shadow, TAG, ValueNode } from "./shadow.js";
 
 /** A flat value; see {@link flatten}. */
 export type Flat = readonly (null | boolean | number | string | readonly string[] | Length)[];
@@ -15,7 +15,7 @@ class Length {
   constructor(readonly length: number) {}
 }
 
-/** The flat form of a shadow; `null` if it contains anything but plain JSON. */
+/** The flat form of a shadow; `null` if it contains anything but plain JSON, inline or stored as one item. */
 export function flatten(shadow: Shadow): Flat | null {
   const flat: (null | boolean | number | string | readonly string[] | Length)[] = [];
   const add = (part: Shadow): boolean => {
@@ -27,6 +27,8 @@ export function flatten(shadow: Shadow): Flat | null {
       flat.push(new Length(part.length));
       return part.every(add);
     }
+    // Its content never changes, unless there is a list in it.
+    if (part instanceof ValueNode) return add(part.value);
     if (isStoredNode(part)) return false;
     const keys = Object.keys(part);
     if (keys.includes(TAG)) return false;

@@ -87,9 +87,9 @@ class Revision {
   }
 
   /** Copies a new part, in which values that are already recorded refer to their items. */
-  #copy(value: unknown, path: Path | undefined): Shadow {
+  #copy(value: unknown, path: Path | undefined, isElement = false): Shadow {
     const copy = valueToShadow(value, this.#registry, path, depthOf(path));
-    return this.#recorded ? this.#recorded.replaceWithRefs(copy, value) : copy;
+    return this.#recorded ? this.#recorded.replaceWithRefs(copy, value, isElement) : copy;
   }
 
   #frame(
@@ -141,6 +141,7 @@ class Revision {
     let start = 0;
     // The hot loop of a save: almost all of a state is found to be unchanged here.
     if (frozen === undefined) while (start < shared && this.#equalsFlat(list, start, values[start])) start++;
+    else while (start < shared && isObject(values[start]) && (frozen as unknown[])[start] === values[start]) start++;
     while (start < shared && isSame(start, start)) start++;
     if (start === old.length && start === values.length) return list;
     let tail = 0;
@@ -162,7 +163,7 @@ class Revision {
       }
       if (!(index in values)) validateArray(values, path);
       const counterpart = previous + 1 < oldRange.end && !matched.has(previous + 1) ? ++previous : undefined;
-      const recorded = list.kind === "array" ? this.#recorded?.claim(values[index]) : undefined;
+      const recorded = list.kind === "array" ? this.#recorded?.claimElement(values[index]) : undefined;
       if (recorded) {
         edit.share(recorded);
         continue;
@@ -216,7 +217,7 @@ class Revision {
   /** Revises an element that contains nodes, to keep them. Copies any other element, because it is rewritten anyway. */
   #element(old: Shadow | undefined, value: unknown, path: Path, frozen: unknown): Shadow {
     if (old !== undefined && hasNodes(old)) return this.child(old, value, ITEM_LIMITS, path, frozen);
-    return layoutElement(this.#copy(value, path));
+    return layoutElement(this.#copy(value, path, true));
   }
 
   /** Whether an element of a list is certainly equal to a value. */
@@ -243,6 +244,10 @@ class Revision {
     node.splice(start, start + remove, sizes, [{ from: start, count: lengths.length }]);
     return node;
   }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
 }
 
 function elementKey(list: ListNode, value: unknown, index: number): string | number {

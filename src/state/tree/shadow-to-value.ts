@@ -3,22 +3,42 @@ import { SavepointError } from "../../errors.js";
 import { kindOf } from "./kind.js";
 import { MAX_DEPTH } from "./limits.js";
 import type { ClassRegistry } from "./class-registry.js";
-import { BlobNode, ListNode, setKey, type Shadow, type ShadowObject, tagOf, TextNode, ValueNode } from "./shadow.js";
+import {
+  BlobNode,
+  isPlainObject,
+  ListNode,
+  setKey,
+  type Shadow,
+  type ShadowArray,
+  type ShadowObject,
+  tagOf,
+  TextNode,
+  ValueNode,
+} from "./shadow.js";
 
 /** @param registry the classes whose instances the shadow may contain */
 export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown {
   if (typeof shadow !== "object" || shadow === null) return shadow;
-  if (Array.isArray(shadow)) return shadow.map((part) => shadowToValue(part, registry));
+  if (isPlainObject(shadow)) {
+    const tag = tagOf(shadow);
+    return tag ? tagToValue(tag, registry) : copyRecord(shadow, registry);
+  }
   if (shadow instanceof ListNode) return listToValue(shadow.kind, shadow.elements, shadow.keys, registry);
   if (shadow instanceof TextNode)
     return shadow.dense === undefined ? shadow.text : shadowToValue(shadow.dense, registry);
   if (shadow instanceof ValueNode) return shadowToValue(shadow.value, registry);
   if (shadow instanceof BlobNode) return copyBytes(shadow.content, shadow.isBuffer);
-  const tag = tagOf(shadow);
-  if (tag) return tagToValue(tag, registry);
-  const value: Record<string, unknown> = {};
-  for (const key of Object.keys(shadow))
-    setKey(value, key, shadowToValue((shadow as ShadowObject)[key] as Shadow, registry));
+  return (shadow as ShadowArray).map((part) => shadowToValue(part, registry));
+}
+
+/** Copies an object. Every load copies all objects of a state, often in a process that has not compiled this yet. */
+function copyRecord(shadow: ShadowObject, registry: ClassRegistry): unknown {
+  const value: Record<string, unknown> = { ...shadow };
+  for (const key in value) {
+    const part = value[key];
+    // The key exists, so this sets it even if it is `__proto__`.
+    if (typeof part === "object" && part !== null) value[key] = shadowToValue(part as Shadow, registry);
+  }
   return value;
 }
 
