@@ -2,7 +2,15 @@
 // with their channels as they are and with the `DeltaChannel` that they offer against growth, on SQLite and on PostgreSQL.
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
-import { END, MessagesAnnotation, MessagesDeltaValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
+import {
+  END,
+  MemorySaver,
+  MessagesAnnotation,
+  MessagesDeltaValue,
+  START,
+  StateGraph,
+  StateSchema,
+} from "@langchain/langgraph";
 import { Savepoint } from "savepoint";
 import { SavepointSaver } from "savepoint/langgraph";
 import { inFolder, inTurns, median, sizeOf, timed } from "./lib/measure.mjs";
@@ -16,10 +24,14 @@ import { bytes, ms, ratio, report } from "./lib/report.mjs";
 /** @typedef {{ open: () => Promise<Opened>; bytes: () => Promise<number> }} Contender */
 /** @typedef {import("./lib/postgres-server.mjs").Server} Server */
 
+const BARE = "no checkpointer";
+const MEMORY = "LangGraph MemorySaver";
 const SQLITE = "LangGraph SqliteSaver";
 const POSTGRES = "LangGraph PostgresSaver";
 /** Whom each is compared with. */
 const PEERS = {
+  [BARE]: SQLITE,
+  [MEMORY]: SQLITE,
   "Savepoint, process": SQLITE,
   "Savepoint, power": SQLITE,
   [SQLITE]: SQLITE,
@@ -47,6 +59,8 @@ export default async function langgraph([steps = "1000", times = "3"]) {
         inSchema(server, (url, schema) => measure(contend(url, schema), count, deltas));
     /** @type {Record<keyof typeof PEERS, () => Promise<Result>>} */
     const contenders = {
+      [BARE]: () => inFolder(async () => runBare(count)),
+      [MEMORY]: () => inFolder(async () => measure(inMemory(), count, false)),
       "Savepoint, process": inFile((folder) => savepoint(folder, "process")),
       "Savepoint, power": inFile((folder) => savepoint(folder, "power")),
       [SQLITE]: inFile((folder) => sqlite(SqliteSaver, folder)),
@@ -61,13 +75,16 @@ export default async function langgraph([steps = "1000", times = "3"]) {
     ratio(of(name, pick) / of(PEERS[/** @type {keyof typeof PEERS} */ (name)], pick));
   const of = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
     median((results[name] ?? []).map(pick));
-  report("langgraph", [
+  const added = (/** @type {string} */ name) => (of(name, (r) => r.total) - of(BARE, (r) => r.total)) / count;
+  const tables = [
     {
       title: `A graph of ${count} steps, a LangChain message of 1 kB each`,
       head: [
         "",
         "the run",
+        "added per step",
         "on disk",
+        "bytes per step",
         "getTuple",
         "list of 10",
         "deleteThread",
@@ -78,19 +95,50 @@ export default async function langgraph([steps = "1000", times = "3"]) {
       rows: Object.keys(results).map((name) => [
         name,
         ms(of(name, (result) => result.total)),
-        bytes(of(name, (result) => result.bytes)),
-        ms(of(name, (result) => result.get)),
-        ms(of(name, (result) => result.list)),
-        ms(of(name, (result) => result.remove)),
-        versus(name, (result) => result.total),
-        versus(name, (result) => result.bytes),
-        versus(name, (result) => result.get),
+        name === BARE ? "–" : ms(added(name)),
+        name === BARE || name === MEMORY ? "–" : bytes(of(name, (result) => result.bytes)),
+        name === BARE || name === MEMORY ? "–" : bytes(of(name, (result) => result.bytes) / count),
+        ...(name === BARE
+          ? ["–", "–", "–", "–", "–", "–"]
+          : [
+              ms(of(name, (result) => result.get)),
+              ms(of(name, (result) => result.list)),
+              ms(of(name, (result) => result.remove)),
+              versus(name, (result) => result.total),
+              name === MEMORY ? "–" : versus(name, (result) => result.bytes),
+              versus(name, (result) => result.get),
+            ]),
       ]),
       notes: [
         "The run includes what LangGraph itself does, which is the same for all. The peer is SqliteSaver for what is in a file, and PostgresSaver for what is on PostgreSQL, with their channels as they are.",
       ],
     },
-  ]);
+  ];
+  const delta = `${SQLITE}, DeltaChannel`;
+  report("langgraph", tables, {
+    addedVsDelta: added("Savepoint, process") / added(delta),
+    addedVsMemory: added("Savepoint, process") / added(MEMORY),
+    listVsDelta: of("Savepoint, process", (r) => r.list) / of(delta, (r) => r.list),
+    bytes: of("Savepoint, process", (r) => r.bytes) / count,
+    ...Object.fromEntries(
+      Object.keys(PEERS).flatMap((name) => (name === BARE ? [] : [[`added: ${name}`, added(name)]])),
+    ),
+  });
+}
+
+/** The graph without a checkpointer. @param {number} steps @returns {Promise<Result>} */
+async function runBare(steps) {
+  const graph = plainGraph(undefined, steps);
+  const total = await timed(() =>
+    graph.invoke({ messages: [new HumanMessage("begin")] }, { recursionLimit: steps + 10 }),
+  );
+  return { total, bytes: Number.NaN, get: Number.NaN, list: Number.NaN, remove: Number.NaN };
+}
+
+/** LangGraph's own saver, which keeps everything in memory. @returns {Contender} */
+function inMemory() {
+  const saver = new MemorySaver();
+  return { open: async () => ({ saver, close: async () => {} }), bytes: async () => 0 };
 }
 
 /** @param {Contender} contender @param {number} steps @param {boolean} deltas @returns {Promise<Result>} */
@@ -120,13 +168,13 @@ const reply = ({ messages: { length } }) => ({
   messages: [new AIMessage({ content: `${length} ${"text ".repeat(200)}`, id: `message-${length}` })],
 });
 
-/** @param {Saver} checkpointer @param {number} steps */
+/** @param {Saver | undefined} checkpointer @param {number} steps */
 function plainGraph(checkpointer, steps) {
   return new StateGraph(MessagesAnnotation)
     .addNode("agent", reply)
     .addEdge(START, "agent")
     .addConditionalEdges("agent", ({ messages }) => (messages.length > steps ? END : "agent"))
-    .compile({ checkpointer });
+    .compile(checkpointer ? { checkpointer } : {});
 }
 
 /** @param {Saver} checkpointer @param {number} steps */

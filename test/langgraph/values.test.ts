@@ -240,7 +240,11 @@ describe.each(STORES)("values on $name", (kind) => {
       () => ((messages[0] as AIMessage).content = "changed"),
       () => ((messages[1] as AIMessage).additional_kwargs["added"] = { deep: 1 }),
       () => Object.assign((messages[1] as AIMessage).additional_kwargs["added"] as object, { deep: 2 }),
-      () => (messages[1] as AIMessage).tool_calls?.push(toolCall),
+      () => (messages[1] as AIMessage).tool_calls?.push(structuredClone(toolCall)),
+      () => Object.assign((messages[1] as AIMessage).tool_calls?.[0]?.args ?? {}, { query: "y" }),
+      () => ((messages[1] as AIMessage).response_metadata["list"] = [0, { a: undefined }]),
+      () => ((messages[1] as AIMessage).response_metadata["list"] = [-0, { a: undefined }]),
+      () => ((messages[1] as AIMessage).response_metadata["list"] = [-0, { a: null }]),
       () => ((messages[2] as HumanMessage).name = "somebody"),
       () => Object.assign(messages[2] as object, { extra: 5 }),
       () => delete (messages[2] as { extra?: number }).extra,
@@ -259,6 +263,35 @@ describe.each(STORES)("values on $name", (kind) => {
       const read = (await saver.get(thread))?.channel_values["messages"] as BaseMessage[];
       expect(read.map(withoutNothing)).toEqual(messages.map(withoutNothing));
     }
+  });
+
+  test("a loaded value that is changed does not change the channel that the next checkpoint inherits", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const versions = { when: 1, bytes: 1 };
+    const values = { when: new Date(1000), bytes: Buffer.from([1]) };
+    const first = { ...emptyCheckpoint(), id: "id-1", channel_values: values, channel_versions: versions };
+    await saver.put(thread, first, metadata, versions);
+    const loaded = await saver.getTuple(thread);
+    const { when, bytes } = (loaded?.checkpoint.channel_values ?? {}) as typeof values;
+    when.setTime(2000);
+    bytes[0] = 2;
+    const second = { ...first, id: "id-2", channel_values: { when, bytes } };
+    await saver.put(loaded?.config ?? thread, second, metadata, {});
+    expect((await saver.get(thread))?.channel_values).toEqual(values);
+  });
+
+  test("a repeated save of an older state does not change how the next state is compared", async () => {
+    const sp = await data.open();
+    const options = (id: string): object => ({ id, [Symbol.for("savepoint.integration")]: true });
+    const [first, second] = [sp.session("frozen"), sp.session("frozen")];
+    const shared = ["shared"];
+    const older = Object.freeze({ list: shared, step: 1 });
+    await first.save(older, options("a"));
+    await second.latest();
+    await second.save(Object.freeze({ list: ["other"], step: 2 }), options("b"));
+    expect((await first.save(older, options("a"))).id).toBe("a");
+    await second.save(Object.freeze({ list: shared, step: 3 }), options("c"));
+    expect((await sp.session("frozen").load("c"))?.state).toEqual({ list: ["shared"], step: 3 });
   });
 
   test("a message that is added to a thousand writes only that message", async () => {

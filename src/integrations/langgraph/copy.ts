@@ -49,6 +49,7 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
       pinned: info.pinned,
       onlyOnHead: false,
       mayDangle: true,
+      writes: [],
     });
     const copy = target.open(address);
     for (const [name, value] of annotations) {

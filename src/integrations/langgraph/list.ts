@@ -5,6 +5,7 @@ import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { checkThreadId, storedId } from "./address.js";
 import { invalidArgument } from "./errors.js";
 import {
+  asIntegration,
   decodeMetadata,
   matchesFilter,
   type ThreadCheckpoint,
@@ -51,11 +52,12 @@ export async function* listTuples(
 ): AsyncGenerator<CheckpointTuple> {
   let left = query.limit;
   if (left <= 0) return;
+  const sharing = {};
   for await (const { session, entry } of query.thread === undefined
     ? walkThreads(sp, query, threads())
     : walkThread(sp, query, query.thread)) {
     if (!(await matchesQuery(session, entry, query))) continue;
-    const tuple = await readTuple(session, entry);
+    const tuple = await readTuple(session, entry, sharing);
     if (!tuple) continue;
     yield tuple;
     if (--left <= 0) return;
@@ -124,13 +126,19 @@ async function matchesQuery(
   return matchesFilter(await decodeMetadata(metadata), filter);
 }
 
-/** `undefined` if it was removed or is damaged. Damage is reported by the `damage` event and does not end the list. */
+/**
+ * Loads a checkpoint; returns `undefined` if it was removed or is damaged. Damage is reported by the `damage` event and does not
+ * end the list.
+ *
+ * @param sharing the same object for a whole list, whose checkpoints share most of their values
+ */
 async function readTuple(
   session: Session<ThreadState>,
   { address, id }: ThreadCheckpoint,
+  sharing: object,
 ): Promise<CheckpointTuple | undefined> {
   try {
-    const saved = await session.load(storedId(address, id));
+    const saved = await session.load(storedId(address, id), asIntegration({}, { sharing }));
     return saved && (await toTuple(session, saved));
   } catch (error) {
     if (isSavepointError(error, "DAMAGED")) return undefined;

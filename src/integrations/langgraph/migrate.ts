@@ -9,7 +9,7 @@ import { statusOfWrites } from "./status.js";
 import type { StoredWrite } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { Encoder } from "./values.js";
-import { encodeWrites, putWrites } from "./writes.js";
+import { encodeWrites, TaskWrites } from "./writes.js";
 
 /** Options of `migrateFrom`. */
 export interface MigrateOptions {
@@ -78,7 +78,7 @@ export async function migrate(
       const existing = await saver.getTuple(config);
       if (existing) report.present++;
       else {
-        await thread.put({ address, id }, () => copyTuple(thread, { address, id }, original));
+        await thread.put(address, () => copyTuple(thread, { address, id }, original));
         report.copied++;
       }
       verify(threadId, original, await saver.getTuple(config));
@@ -114,10 +114,14 @@ async function copyTuple(thread: Thread, { address, id }: Listed, tuple: Checkpo
     pinned: tuple.metadata?.counters_since_delta_snapshot !== undefined,
     onlyOnHead: false,
     mayDangle: true,
+    writes: [],
   };
   await encoder.verifyDecodable();
   await putCheckpoint(thread, checkpoint);
-  for (const { task, writes: ofTask } of stored) await putWrites(thread, address, id, task, ofTask);
+  for (const { task, writes: ofTask } of stored) {
+    const writes = new TaskWrites(address, id, task, ofTask);
+    await Promise.all([writes.stored, writes.store(thread)]);
+  }
 }
 
 /** Compares a copy with its original, as LangGraph reads them. */

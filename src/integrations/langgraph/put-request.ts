@@ -67,7 +67,7 @@ export function parsePutRequest(
     throw invalidArgument("The checkpoint has no id and cannot be saved. Create one with uuid6().");
   }
   const encoder = new Encoder();
-  const encode = (value: unknown): unknown => encoder.encode(value);
+  const encode = (value: unknown, before?: unknown): unknown => encoder.encode(value, before);
   // A checkpoint that is put again can name itself as its parent.
   const parent = address.checkpoint === id ? undefined : address.checkpoint;
   const { source, parents, counters_since_delta_snapshot: deltas } = metadata ?? {};
@@ -91,12 +91,16 @@ function encodeChannels(
   versions: ChannelVersions,
   newVersions: ChannelVersions | undefined,
   parent: StoredCheckpoint | undefined,
-  encode: (value: unknown) => unknown,
+  encode: (value: unknown, before?: unknown) => unknown,
 ): ChannelInput {
   const values = new Map<string, unknown>();
   const input = { order: Object.keys(channelValues), versions: { ...versions }, newVersions, values };
   for (const [channel, value] of Object.entries(channelValues)) {
-    if (isNew(input, channel) || !isInherited(input, channel, parent)) values.set(channel, encode(value));
+    if (isNew(input, channel) || !isInherited(input, channel, parent)) {
+      const before =
+        parent && Object.hasOwn(parent.channel_values, channel) ? parent.channel_values[channel] : undefined;
+      values.set(channel, encode(value, before));
+    }
   }
   return input;
 }

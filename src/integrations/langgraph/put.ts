@@ -23,6 +23,7 @@ import {
 import { statusOfCheckpoint } from "./status.js";
 import type { NamespaceHead, Thread } from "./thread.js";
 import type { ThreadCache } from "./thread-cache.js";
+import { storeWrites, type TaskWrites, toAnnotations } from "./writes.js";
 
 /** A checkpoint to put, with its values in their stored form. */
 export interface EncodedCheckpoint {
@@ -41,6 +42,8 @@ export interface EncodedCheckpoint {
   readonly onlyOnHead: boolean;
   /** Accept a missing parent: it is copied from another thread or saver. */
   readonly mayDangle: boolean;
+  /** Writes to its parent that are not stored yet. */
+  readonly writes: readonly TaskWrites[];
 }
 
 /** Puts a checkpoint of LangGraph's. @param rejectBranching fail with `CONFLICT` if it branches off unintentionally */
@@ -49,6 +52,22 @@ export async function put(
   thread: Thread,
   request: PutRequest,
   rejectBranching: boolean,
+): Promise<void> {
+  const parent = request.address.checkpoint;
+  const writes = parent === undefined ? [] : thread.takeWrites(request.address, parent);
+  try {
+    await putWithWrites(cache, thread, request, rejectBranching, writes);
+  } finally {
+    await storeWrites(thread, writes);
+  }
+}
+
+async function putWithWrites(
+  cache: ThreadCache,
+  thread: Thread,
+  request: PutRequest,
+  rejectBranching: boolean,
+  writes: readonly TaskWrites[],
 ): Promise<void> {
   const { address, id, metadata, source, pinned } = request;
   const parent = address.checkpoint;
@@ -61,7 +80,8 @@ export async function put(
   const state: StoredCheckpoint = { ...request.rest, channel_values: values };
   const onlyOnHead = rejectBranching && !request.isFork;
   const nodes = source === "loop" ? findNodes(state, parentState) : [];
-  const checkpoint = { address, id, parent, state, metadata, source, nodes, pinned, onlyOnHead, mayDangle: false };
+  const placed = { address, id, parent, pinned, onlyOnHead, mayDangle: false, writes };
+  const checkpoint = { ...placed, state, metadata, source, nodes };
   cache.forget(address);
   const info = await putUnlessDeleted(thread, request, checkpoint);
   const { head } = thread.branch(address);
@@ -117,11 +137,13 @@ export async function putCheckpoint(
     } catch (error) {
       branch.head = "unknown";
       if (!isSavepointError(error, "CONFLICT") || error instanceof ConcurrentWriteError) throw error;
+      const hasWrites = checkpoint.writes.some(({ isSettled }) => !isSettled);
+      await storeWrites(thread, checkpoint.writes);
       const newHead = await thread.readHead(address);
       // With skewed clocks, an id that exists can be higher than that of the newest checkpoint.
       const sameId = await thread.find(address, id);
       if (sameId) return replace(thread, checkpoint, sameId);
-      if (newHead?.id === head?.id) throw error;
+      if (newHead?.id === head?.id && !hasWrites) throw error;
     }
   }
 }
@@ -160,10 +182,16 @@ async function save(
   checkpoint: EncodedCheckpoint,
   head: NamespaceHead | undefined,
 ): Promise<{ info: CheckpointInfo; isHead: boolean }> {
-  const { address, id, parent } = checkpoint;
+  const { address, id, parent, writes } = checkpoint;
   const { session } = thread.branch(address);
   const { state, options } = buildSave(checkpoint);
-  if (head && parent === head.id) return { info: await session.save(state, options), isHead: true };
+  const annotations = head && parent === head.id ? toAnnotations(writes, head.seq) : undefined;
+  if (!annotations) await storeWrites(thread, writes);
+  if (head && parent === head.id) {
+    const info = await session.save(state, annotations ? asIntegration(options, { annotations }) : options);
+    for (const each of writes) each.resolve();
+    return { info, isHead: true };
+  }
 
   const isDangling = checkpoint.mayDangle && parent !== undefined && !(await thread.find(address, parent));
   const hasParent = parent !== undefined && !isDangling;

@@ -32,7 +32,7 @@ import { parsePutRequest } from "./put-request.js";
 import { type FoundThread, type ListThreadsOptions, type ThreadInfo, Threads } from "./threads.js";
 import { loadNewest, toTuple } from "./tuples.js";
 import { Encoder } from "./values.js";
-import { putWrites, encodeWrites } from "./writes.js";
+import { encodeWrites, TaskWrites } from "./writes.js";
 
 /**
  * A LangGraph.js checkpointer that stores threads in a Savepoint store. Each thread is a session, and each checkpoint writes
@@ -147,7 +147,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     const { address, id } = request;
     const startsThread = address.namespace === "" && address.checkpoint === undefined;
     const thread = cache.get(address.thread);
-    await thread.put(request, async () => {
+    await thread.put(address, async () => {
       if (startsThread) await threads.sweep();
       if (startsThread && (await threads.isExpired(address.thread))) await threads.delete(address.thread);
       await put(cache, thread, request, this.#rejectBranching);
@@ -171,7 +171,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     const stored = encodeWrites(writes, (value) => encoder.encode(value));
     const { cache } = await this.#ready();
     await encoder.verifyDecodable();
-    await putWrites(cache.get(address.thread), address, checkpoint, taskId, stored);
+    await cache.get(address.thread).hold(new TaskWrites(address, checkpoint, taskId, stored));
   }
 
   /**

@@ -74,19 +74,38 @@ export const REPLACEMENT_NAME = "savepoint:checkpoint";
 
 const INTEGRATION = Symbol.for("savepoint.integration");
 
-/** Marks options of a save, or the change of an annotation, so that reserved names are accepted. */
-export function asIntegration<T extends object>(target: T): T {
-  return Object.assign(target, { [INTEGRATION]: true });
+/** Annotations of the head of a branch that do not exist yet, by name. */
+export interface HeadAnnotations {
+  readonly seq: number;
+  readonly values: ReadonlyMap<string, unknown>;
 }
 
-/** Splits a checkpoint into the state and the metadata fields that it is saved with. */
+/**
+ * Marks options of a save, or the change of an annotation, so that reserved names are accepted.
+ *
+ * @param more what else to do. `annotations` are added to the head in the commit of the save: if one of them exists, or the head has
+ *   changed, the save fails with `CONFLICT`. All loads with the same object `sharing` read what their states share only once
+ */
+export function asIntegration<T extends object>(
+  target: T,
+  more: { readonly annotations?: HeadAnnotations; readonly sharing?: object } = {},
+): T {
+  return Object.assign(target, { [INTEGRATION]: more });
+}
+
+/**
+ * Splits a checkpoint into the state and the metadata fields that it is saved with. The state is frozen, as a promise that no
+ * part of it is ever changed: parts that it shares with the previous state need not be compared.
+ */
 export function splitCheckpoint(checkpoint: StoredCheckpoint): {
   readonly state: ThreadState;
   readonly fields: Pick<StoredFields, "checkpoint">;
 } {
   const { channel_values, ...rest } = checkpoint;
-  if (JSON.stringify(rest).length <= MAX_IN_ROW) return { state: { channel_values }, fields: { checkpoint: rest } };
-  return { state: { channel_values, checkpoint: rest }, fields: {} };
+  const isSmall = JSON.stringify(rest).length <= MAX_IN_ROW;
+  return isSmall
+    ? { state: Object.freeze({ channel_values }), fields: { checkpoint: rest } }
+    : { state: Object.freeze({ channel_values, checkpoint: rest }), fields: {} };
 }
 
 /** The inverse of {@link splitCheckpoint}. */

@@ -8,6 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type ThreadAddress, storedId } from "./address.js";
 import type { ThreadStatus } from "./status.js";
+import { storeWrites, type TaskWrites } from "./writes.js";
 import {
   asIntegration,
   type ThreadCheckpoint,
@@ -37,22 +38,29 @@ export interface NamespaceBranch {
 const MAX_BRANCHES = 100;
 
 /**
- * A thread counts as quiet after this many turns of the event loop without a put. We assume that a graph that puts another
+ * A namespace counts as quiet after this many turns of the event loop without a put. We assume that a graph that puts another
  * checkpoint does so sooner.
  */
 const QUIET_TURNS = 3;
 
-/** One thread, as this process uses it. Puts run one after another, and so do annotations. A put and an annotation can overlap. */
+/**
+ * One thread, as this process uses it. Puts run one after another, and so do annotations. A put and an annotation can overlap.
+ *
+ * LangGraph passes the writes of a task just before the checkpoint that contains their result, and waits for both. So writes are held
+ * for a moment, to be committed together with that checkpoint. LangGraph also passes writes to a checkpoint that is still being put.
+ */
 export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;
   readonly #agent: string;
   #branches = new Map<string, NamespaceBranch>();
-  #puts = 0;
+  /** How many puts are in progress, by namespace. */
+  readonly #puts = new Map<string, number>();
   #lastPut: Promise<unknown> = Promise.resolve();
-  /** Callers that wait for a checkpoint, by its id in the session. */
-  readonly #waiting = new Map<string, (() => void)[]>();
-  #quiet: Promise<void> | undefined;
+  /** Writes that wait for the next put, by namespace. */
+  readonly #held = new Map<string, TaskWrites[]>();
+  /** The namespaces whose writes are stored when they are quiet. */
+  readonly #watched = new Set<string>();
   #lastAnnotation: Promise<unknown> = Promise.resolve();
 
   constructor(sp: Savepoint, id: string, agent: string) {
@@ -61,50 +69,56 @@ export class Thread {
     this.#agent = agent;
   }
 
-  /** Whether a put is in progress. */
+  /** Whether a put is in progress, or writes wait for one. */
   get isBusy(): boolean {
-    return this.#puts > 0;
+    return this.#puts.size > 0 || this.#held.size > 0;
   }
 
   /** Runs the put of a checkpoint after all earlier puts. */
-  put<T>(
-    { address, id }: { readonly address: ThreadAddress; readonly id: string },
-    work: () => Promise<T>,
-  ): Promise<T> {
-    this.#puts++;
+  put<T>({ namespace }: ThreadAddress, work: () => Promise<T>): Promise<T> {
+    this.#puts.set(namespace, (this.#puts.get(namespace) ?? 0) + 1);
     const result = this.#lastPut.then(work).finally(() => {
-      this.#puts--;
-      const name = storedId(address, id);
-      for (const resolve of this.#waiting.get(name) ?? []) resolve();
-      this.#waiting.delete(name);
+      const left = (this.#puts.get(namespace) ?? 1) - 1;
+      if (left > 0) this.#puts.set(namespace, left);
+      else this.#puts.delete(namespace);
     });
     // The caller handles a failure; the next put only waits.
     this.#lastPut = result.catch(() => {});
     return result;
   }
 
-  /**
-   * Resolves when the put of this checkpoint has ended, even with an error, or when no put is in progress. A graph does
-   * not wait for its puts, so the graph can write to a checkpoint that has not been put yet.
-   */
-  async waitForCheckpoint(address: ThreadAddress, id: string): Promise<void> {
-    const name = storedId(address, id);
-    const put = new Promise<void>((resolve) => {
-      this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), resolve]);
-    });
-    this.#quiet ??= this.#waitUntilQuiet();
-    await Promise.race([put, this.#quiet]);
+  /** Stores writes with the next put, or as soon as no put is expected. Resolves when they are stored. */
+  hold(writes: TaskWrites): Promise<void> {
+    const { namespace } = writes.address;
+    const held = this.#held.get(namespace);
+    if (held) held.push(writes);
+    else this.#held.set(namespace, [writes]);
+    if (!this.#watched.has(namespace)) void this.#storeWhenQuiet(namespace);
+    return writes.stored;
   }
 
-  async #waitUntilQuiet(): Promise<void> {
-    for (let turn = 0; turn < QUIET_TURNS; turn++) {
+  /** Removes and returns the held writes to a checkpoint. */
+  takeWrites({ namespace }: ThreadAddress, checkpoint: string): TaskWrites[] {
+    const held = this.#held.get(namespace) ?? [];
+    const taken = held.filter((writes) => writes.checkpoint === checkpoint);
+    const rest = held.filter((writes) => writes.checkpoint !== checkpoint);
+    if (rest.length > 0) this.#held.set(namespace, rest);
+    else this.#held.delete(namespace);
+    return taken;
+  }
+
+  async #storeWhenQuiet(namespace: string): Promise<void> {
+    this.#watched.add(namespace);
+    let held = this.#held.get(namespace);
+    for (let turns = 0; held && turns < QUIET_TURNS; held = this.#held.get(namespace)) {
       await nextTurn();
-      if (this.#puts === 0) continue;
-      await this.#lastPut;
-      turn = -1;
+      const isQuiet = this.#held.get(namespace) === held && !this.#puts.has(namespace);
+      turns = isQuiet ? turns + 1 : 0;
+      if (!isQuiet) await this.#lastPut;
     }
-    this.#quiet = undefined;
-    this.#waiting.clear();
+    this.#watched.delete(namespace);
+    this.#held.delete(namespace);
+    if (held) await storeWrites(this, held);
   }
 
   /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */

@@ -9,7 +9,15 @@
 import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
-import { messageClassId, messageToStored, type StoredMessage, storedToMessage } from "./messages.js";
+import {
+  type EncodedMessage,
+  isUnchanged,
+  messageClassId,
+  messageToStored,
+  recallMessage,
+  type StoredMessage,
+  storedToMessage,
+} from "./messages.js";
 
 /** Deeper than any value that can be stored. A deeper one contains a cycle. */
 const MAX_DEPTH = 500;
@@ -38,12 +46,17 @@ type Tagged =
   | { readonly lc: 2; readonly type: "delta_snapshot"; readonly value: unknown }
   | { readonly lc: 2; readonly type: "typed_array"; readonly name: string; readonly bytes: Uint8Array };
 
-/** Encodes values. The result is a copy that shares nothing with the caller's objects. */
+/**
+ * Encodes values. The result is a copy that shares nothing with the caller's objects. It may share the stored forms of
+ * messages with earlier results, so no result may be modified.
+ */
 export class Encoder {
   /** LangChain objects whose class has not been decoded yet, as JSON by class name. */
   readonly #unverified = new Map<string, string>();
 
-  encode(value: unknown): unknown {
+  /** @param before the encoded form of the previous value: where the messages of an array are the same, encoding is faster */
+  encode(value: unknown, before?: unknown): unknown {
+    if (Array.isArray(value)) return this.#encodeList(value, 0, before);
     return this.#encode(value, 0);
   }
 
@@ -74,8 +87,10 @@ export class Encoder {
         "The state is nested too deeply or contains a cycle. Remove that part.",
       );
     }
+    if (Array.isArray(value)) return value.map((part) => (isDropped(part) ? null : this.#encode(part, depth + 1)));
+    const known = recallMessage(value);
+    if (known) return known.stored;
     const next = (part: unknown): unknown => this.#encode(part, depth + 1);
-    if (Array.isArray(value)) return value.map((part) => (isDropped(part) ? null : next(part)));
     const prototype = Object.getPrototypeOf(value) as object | null;
     if (prototype === Object.prototype || prototype === null) return this.#encodeFields(value, next);
     const id = messageClassId(value);
@@ -87,6 +102,21 @@ export class Encoder {
     if (Buffer.isBuffer(value)) return Buffer.from(value);
     if (value instanceof Uint8Array && !(value instanceof Uint8ClampedArray)) return new Uint8Array(value);
     return this.#encodeTagged(value, next);
+  }
+
+  #encodeList(list: readonly unknown[], depth: number, before: unknown): unknown[] {
+    const expected = MESSAGES.get(before as object) ?? [];
+    let same = 0;
+    while (same < list.length && isUnchanged(list[same], expected[same])) same++;
+    const encoded = same > 0 ? (before as unknown[]).slice(0, same) : [];
+    const messages = expected.slice(0, same);
+    for (const part of list.slice(same)) {
+      const message = typeof part === "object" && part !== null ? recallMessage(part) : undefined;
+      encoded.push(message ? message.stored : isDropped(part) ? null : this.#encode(part, depth + 1));
+      messages.push(message);
+    }
+    MESSAGES.set(encoded, messages);
+    return encoded;
   }
 
   #encodeTagged(value: object, next: (part: unknown) => unknown): unknown {
@@ -133,6 +163,9 @@ export class Encoder {
   }
 }
 
+/** The messages of encoded channel values that are arrays, at their places. */
+const MESSAGES = new WeakMap<object, readonly (EncodedMessage | undefined)[]>();
+
 /** Decodes a stored value. @throws `DAMAGED` if the value is invalid, which the saver itself never stores */
 export async function decodeValue(stored: unknown): Promise<unknown> {
   try {
@@ -171,7 +204,7 @@ function decode(stored: unknown, fromJson: (json: string) => unknown): unknown {
   if (stored instanceof Map) return new Map([...stored].map(([key, part]) => [next(key), next(part)]));
   if (stored instanceof Set) return new Set([...stored].map(next));
   const prototype = Object.getPrototypeOf(stored) as object | null;
-  if (prototype !== Object.prototype && prototype !== null) return stored;
+  if (prototype !== Object.prototype && prototype !== null) return copyBuiltIn(stored);
   return "lc" in stored ? untag(stored as Tagged, fromJson) : decodeFields(stored, next);
 }
 
@@ -209,6 +242,14 @@ function decodeFields(stored: object, next: (part: unknown) => unknown): Record<
   const value: Record<string, unknown> = {};
   for (const key of Object.keys(stored)) setField(value, key, next((stored as Record<string, unknown>)[key]));
   return value;
+}
+
+/** The stored form may be cached, and must not change with the decoded value. */
+function copyBuiltIn(stored: object): object {
+  if (stored instanceof Date) return new Date(stored);
+  if (stored instanceof URL) return new URL(stored);
+  if (Buffer.isBuffer(stored)) return Buffer.from(stored);
+  return stored instanceof Uint8Array ? new Uint8Array(stored) : stored;
 }
 
 /** Sets an own field, even if its name is `__proto__`. */

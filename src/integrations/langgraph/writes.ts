@@ -5,12 +5,22 @@
 import { type CheckpointPendingWrite, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, SavepointError } from "../../index.js";
 import type { ThreadAddress } from "./address.js";
-import { statusOfWrites } from "./status.js";
-import type { CheckpointAnnotations, StoredWrite } from "./stored.js";
-import type { Thread } from "./thread.js";
+import { statusOfWrites, type ThreadStatus } from "./status.js";
+import type { CheckpointAnnotations, HeadAnnotations, StoredWrite } from "./stored.js";
 import { decodeValue } from "./values.js";
 
 const NAME_PREFIX = "savepoint:writes/";
+
+/** A thread, to whose checkpoints annotations are added. */
+interface Annotatable {
+  annotate(
+    address: ThreadAddress,
+    id: string,
+    name: string,
+    change: (before: unknown) => unknown,
+    status: ThreadStatus | undefined,
+  ): Promise<void>;
+}
 
 export function isWritesName(annotation: string): boolean {
   return annotation.startsWith(NAME_PREFIX);
@@ -21,29 +31,70 @@ export function encodeWrites(writes: readonly PendingWrite[], encode: (value: un
   return writes.map(([channel, value], index) => [specialIndexOf(channel) ?? index, channel, encode(value)]);
 }
 
-/**
- * Adds writes of a task to a checkpoint. The checkpoint may not be stored yet: a graph does not wait for its puts. Then this
- * waits for the put.
- */
-export async function putWrites(
-  thread: Thread,
-  address: ThreadAddress,
-  checkpoint: string,
-  task: string,
-  writes: readonly StoredWrite[],
-): Promise<void> {
-  const merge = (before: unknown): StoredWrite[] => mergeWrites(before as StoredWrite[] | undefined, writes);
-  const annotate = (): Promise<void> =>
-    thread.annotate(address, checkpoint, NAME_PREFIX + task, merge, statusOfWrites(writes));
-  try {
-    await annotate();
-  } catch (error) {
-    if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
-    await thread.waitForCheckpoint(address, checkpoint);
-    await annotate().catch((second: unknown) => {
-      throw isSavepointError(second, "CHECKPOINT_NOT_FOUND") ? checkpointMissing(address, checkpoint, second) : second;
-    });
+/** Writes of a task to a checkpoint, which are stored in a commit of their own, or in that of the next checkpoint. */
+export class TaskWrites {
+  readonly address: ThreadAddress;
+  readonly checkpoint: string;
+  /** The name of their annotation. */
+  readonly name: string;
+  readonly writes: readonly StoredWrite[];
+  /** Resolves when they are stored, and is rejected if that fails. */
+  readonly stored: Promise<void>;
+  #settle: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | undefined;
+
+  constructor(address: ThreadAddress, checkpoint: string, task: string, writes: readonly StoredWrite[]) {
+    this.address = address;
+    this.checkpoint = checkpoint;
+    this.name = NAME_PREFIX + task;
+    this.writes = writes;
+    this.stored = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
   }
+
+  get isSettled(): boolean {
+    return this.#settle === undefined;
+  }
+
+  /** Marks them as stored with the next checkpoint. */
+  resolve(): void {
+    this.#settle?.resolve();
+    this.#settle = undefined;
+  }
+
+  /** Stores them now, unless they are settled. Never throws: a failure rejects {@link stored}. */
+  async store(thread: Annotatable): Promise<void> {
+    const settle = this.#settle;
+    if (!settle) return;
+    this.#settle = undefined;
+    const { address, checkpoint, name, writes } = this;
+    const merge = (before: unknown): StoredWrite[] => mergeWrites(before as StoredWrite[] | undefined, writes);
+    await thread
+      .annotate(address, checkpoint, name, merge, statusOfWrites(writes))
+      .then(settle.resolve, (error: unknown) => {
+        const isMissing = isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+        settle.reject(isMissing ? checkpointMissing(address, checkpoint, error) : error);
+      });
+  }
+}
+
+/** Stores those of these writes that are not settled. Never throws. */
+export async function storeWrites(thread: Annotatable, tasks: readonly TaskWrites[]): Promise<void> {
+  for (const each of tasks) await each.store(thread);
+}
+
+/**
+ * The annotations with which these writes are stored together with the next checkpoint; `undefined` if there are none, or if they
+ * change the status of their own checkpoint.
+ *
+ * @param seq that of their checkpoint
+ */
+export function toAnnotations(tasks: readonly TaskWrites[], seq: number): HeadAnnotations | undefined {
+  const values = new Map<string, StoredWrite[]>();
+  for (const { name, writes, isSettled } of tasks) {
+    if (isSettled) continue;
+    if (statusOfWrites(writes) !== undefined) return undefined;
+    values.set(name, mergeWrites(values.get(name), writes));
+  }
+  return values.size === 0 ? undefined : { seq, values };
 }
 
 /** Earlier writes of a task are kept; writes to special channels replace the earlier ones. */
