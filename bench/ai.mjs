@@ -23,21 +23,23 @@ export default async function ai(args) {
   await bare(20);
   const results = await inTurns(contenders, rounds);
   const middle = (/** @type {string} */ name) => median((results[name] ?? []).map(({ each }) => each));
-  report("ai", [
+  const added = (/** @type {string} */ name) => middle(name) - middle("the bare SDK");
+  const bytesOf = (/** @type {string} */ name) => median((results[name] ?? []).map((result) => result.bytes));
+  const tables = [
     {
       title: `A turn of ${steps} steps, each with a model call and a tool that answers 1 kB`,
       head: ["", "each step", "more than the bare SDK", "bytes each"],
-      rows: Object.keys(contenders).map((name) => [
-        name,
-        ms(middle(name)),
-        ms(middle(name) - middle("the bare SDK")),
-        bytes(median((results[name] ?? []).map((result) => result.bytes))),
-      ]),
+      rows: Object.keys(contenders).map((name) => [name, ms(middle(name)), ms(added(name)), bytes(bytesOf(name))]),
       notes: [
         "The model and the tool answer at once: what is measured is the loop, and what is recorded of it. With the policy `ask` a tool is two writes, with `retry` one; a reply and a checkpoint are one each.",
       ],
     },
-  ]);
+  ];
+  report("ai", tables, {
+    process: added("savepoint/ai, process"),
+    power: added("savepoint/ai, power"),
+    bytes: bytesOf("savepoint/ai, process"),
+  });
 }
 
 /** @param {number} steps */

@@ -1,6 +1,6 @@
 /**
- * A few points of a version's loop, with modes and policies in turn; with `STORES=all` every point. Every passing of every
- * point is in `every-passing-*.slow.test.ts`.
+ * A few points of a version's loop, with modes and policies in turn, and a few of its writes; with `STORES=all` every point. Every
+ * passing of every point and every write is in `every-passing-*.slow.test.ts`.
  */
 import { describe, it } from "vitest";
 import { enumerateKillings, killAll, POLICIES } from "./matrix-suite.js";
@@ -15,7 +15,8 @@ export function everyPointSuite(sdk: 6 | 7): void {
       async () => {
         const variants = (["generate", "stream"] as const).map((mode): Variant => ({ sdk, mode, policy: "ask" }));
         const [generate = [], stream = []] = await Promise.all(variants.map(enumerateKillings));
-        const firsts = generate.filter(({ death }) => death.passing === 1);
+        const firsts = generate.filter(({ death }) => death.passing === 1 && !death.point.startsWith("store "));
+        const writes = [...generate, ...stream].filter(({ death }) => death.point === "store durable");
         const killings = firsts.map(({ variant, death }, index) => {
           const policy = POLICIES[(index >> 1) % POLICIES.length] as Variant["policy"];
           const streamed = stream.filter((each) => each.death.point === death.point);
@@ -27,7 +28,12 @@ export function everyPointSuite(sdk: 6 | 7): void {
         });
         // In the middle of the first half, and of the second.
         const few = [killings[killings.length >> 2], killings[(3 * killings.length) >> 2]];
-        await killAll(isFull ? killings : few.flatMap((killing) => killing ?? []), sdk);
+        const fewWrites = [writes[writes.length >> 2], writes[(3 * writes.length) >> 2]];
+        const chosen = isFull ? [...killings, ...writes] : [...few, ...fewWrites];
+        await killAll(
+          chosen.flatMap((killing) => killing ?? []),
+          sdk,
+        );
       },
     );
   });

@@ -76,8 +76,14 @@ class Log {
     return this.#lines.filter((line) => line === `model ${turn} ${spoken}`).length;
   }
 
+  /** The idempotency keys with which something was charged. */
   charges(id: string): readonly string[] {
-    return this.#lines.filter((line) => line.startsWith(`end ${id} `));
+    return this.#lines.flatMap((line) => (line.startsWith(`end ${id} `) ? [line.split(" ")[2] ?? ""] : []));
+  }
+
+  /** The marks of the replies and results that callbacks of the SDK have seen. */
+  seen(): readonly string[] {
+    return this.#lines.flatMap((line) => (line.startsWith("saw mark") ? line.split(" ").slice(1) : []));
   }
 }
 
@@ -86,13 +92,23 @@ function check({ policy }: Variant, served: Served, log: Log, death: Death | und
   assert.deepEqual(served.texts, ["Charged, one.", "Charged, two."]);
   // Each finished step has exactly one checkpoint.
   assert.deepEqual(served.steps, [0, 1, 2, 3, 3, 4, 5, 6]);
+  // Whatever was seen, by the killed process too, is what the conversation contains.
+  const text = JSON.stringify(served.messages);
+  for (const mark of log.seen()) assert.ok(text.includes(mark), `${mark} was seen, and is not in the conversation`);
+  const inWrite = death?.point.startsWith("store ") === true;
   const failed: string[] = [];
+  let repeated = 0;
   for (const turn of ["one", "two"]) {
     for (const spoken of [0, 1, 2]) {
       // Only a process that dies before a reply is complete has to ask again.
       const asked = log.models(turn, spoken);
       const times =
-        death?.point === `${turn} model ${spoken}` ? [2] : dyingWhileItCame(turn, spoken, death) ? [1, 2] : [1];
+        death?.point === `${turn} model ${spoken}`
+          ? [2]
+          : inWrite || dyingWhileItCame(turn, spoken, death)
+            ? [1, 2]
+            : [1];
+      repeated += asked - 1;
       assert.ok(times.includes(asked), `model ${turn} ${spoken} was asked ${asked} times`);
     }
     for (const call of ["a", "b", "c"]) {
@@ -102,16 +118,17 @@ function check({ policy }: Variant, served: Served, log: Log, death: Death | und
       // Beside a tool that dies, a parallel one may have begun without being recorded.
       const beside =
         call !== "c" && death?.point.startsWith(`${turn} tool ${turn}-`) && !death.point.includes(`${turn}-c`);
-      if (policy === "fail" && (died >= 0 || beside)) {
+      if (policy === "fail" && (died >= 0 || beside || inWrite)) {
         assert.ok(done.length <= 1, `${id} was charged ${done.length} times`);
         failed.push(id);
-      } else if (policy === "retry" && (died === 1 || beside)) {
+      } else if (policy === "retry" && (died === 1 || beside || inWrite)) {
         assert.ok(done.length >= 1 && done.length <= 2, `${id} was charged ${done.length} times`);
       } else assert.equal(done.length, 1, `${id} was charged ${done.length} times`);
       // However often it was charged: with one key.
       assert.ok(new Set(done).size <= 1, `${id} had several keys`);
     }
   }
+  assert.ok(repeated <= 1, `${repeated} replies were paid for twice`);
   assert.deepEqual(outline(served.messages, failed), outline(expected(), failed));
 }
 
@@ -120,9 +137,10 @@ function dyingWhileItCame(turn: string, spoken: number, death: Death | undefined
   return spoken === 2 && death?.point === `${turn} part`;
 }
 
-/** The messages, without the results of tools whose outcome is unknown. */
+/** The messages without their marks, and without the results of tools whose outcome is unknown. */
 function outline(messages: readonly unknown[], failed: readonly string[]): unknown {
-  return JSON.parse(JSON.stringify(messages), (_, value: unknown) => {
+  return JSON.parse(JSON.stringify(messages), (key, value: unknown) => {
+    if (key === "mark" || key === "providerOptions") return undefined;
     const { type, toolCallId, output } = (value ?? {}) as { type?: string; toolCallId?: string; output?: unknown };
     return type === "tool-result" && failed.includes(toolCallId ?? "") && output ? { type, toolCallId } : value;
   });

@@ -1,10 +1,12 @@
 // Two turns on the AI SDK's own loop, in a world in which the process may die at every point. The next process after a crash
 // can repeat all of it from the beginning, because turns have names.
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Savepoint, isSavepointError } from "savepoint";
 import { durable, idempotencyKeyOf } from "savepoint/ai";
 import { z } from "zod";
 import { World } from "../run-crash/world.mjs";
+import { withTestHooks } from "../support/test-hooks.mjs";
 
 /** @import { AiState, ToolPolicy, VerifyContext } from "savepoint/ai" */
 /** @import { Death } from "../run-crash/world.mjs" */
@@ -28,11 +30,18 @@ import { World } from "../run-crash/world.mjs";
 
 const TURNS = ["one", "two"];
 
+/** Where the stores are killed: before a commit, and when it is durable but not acknowledged. */
+const WRITES = new Set(["commit", "durable", "written", "logged"]);
+
+/** A mark that makes each reply and each result of a tool different from all others. */
+const createMark = () => `mark-${randomUUID()}`;
+
 /** @param {string} folder @param {Variant} variant @param {Death} [death] @returns {Promise<Served>} */
 export async function serveTwice(folder, variant, death) {
   const world = new World(folder, death);
   const url = variant.store === "file" ? `file:${join(folder, "store")}` : `sqlite:${join(folder, "store.db")}`;
-  const sp = await Savepoint.open(url, { durability: "process" });
+  const probe = (/** @type {string} */ point) => void (WRITES.has(point) && world.pass(`store ${point}`));
+  const sp = await Savepoint.open(url, withTestHooks({ probe }, { durability: /** @type {const} */ ("process") }));
   const texts = [];
   for (const turn of TURNS) texts.push(await serve(sp, world, variant, turn));
   /** @type {import("savepoint").Session<AiState>} */
@@ -52,8 +61,8 @@ async function serve(sp, world, variant, turn) {
     } catch (error) {
       if (!isSavepointError(error, "OUTCOME_UNKNOWN")) throw error;
       for (const { id, call } of (await sp.sessions.load("s"))?.questions ?? []) {
-        const happened = world.happened(call?.id ?? "");
-        await sp.answer("s", happened ? { happened, result: resultOf(call?.arguments) } : { happened }, {
+        const mark = world.markOf(call?.id ?? "");
+        await sp.answer("s", mark ? { happened: true, result: resultOf(call?.arguments, mark) } : { happened: false }, {
           question: id,
         });
       }
@@ -72,9 +81,10 @@ async function serveOnce(sp, world, { sdk, mode, policy }, turn) {
     execute: async (input, options) => {
       const { toolCallId } = options;
       world.pass(`${turn} tool ${toolCallId} begin`);
-      world.note(`end ${toolCallId} ${idempotencyKeyOf(options)}`);
+      const mark = createMark();
+      world.note(`end ${toolCallId} ${idempotencyKeyOf(options)} ${mark}`);
       world.pass(`${turn} tool ${toolCallId} end`);
-      return resultOf(input);
+      return resultOf(input, mark);
     },
   });
   const settings = {
@@ -83,7 +93,15 @@ async function serveOnce(sp, world, { sdk, mode, policy }, turn) {
     messages: run.messages(`Charge me, ${turn}.`),
     stopWhen: stepCountIs(9),
     maxRetries: 0,
-    onStepFinish: () => world.pass(`${turn} step`),
+    onStepFinish: (/** @type {{ content: unknown }} */ { content }) => {
+      // What the user's code has seen must not differ after a crash.
+      world.note(
+        `saw ${JSON.stringify(content)
+          .match(/mark-[-0-9a-f]+/g)
+          ?.join(" ")}`,
+      );
+      world.pass(`${turn} step`);
+    },
   };
   let text = "";
   /** @type {unknown} */
@@ -109,15 +127,17 @@ async function serveOnce(sp, world, { sdk, mode, policy }, turn) {
   return text;
 }
 
-/** @param {unknown} input */
-const resultOf = (input) => ({ charged: /** @type {{ amount: number }} */ (input).amount });
+/** @param {unknown} input @param {string} mark */
+const resultOf = (input, mark) => ({ charged: /** @type {{ amount: number }} */ (input).amount, mark });
 
 /** @param {World} world @param {Variant["policy"]} onUnknown @returns {ToolPolicy} */
 function policyOf(world, onUnknown) {
   if (onUnknown !== "verify") return { onUnknown };
   /** @param {VerifyContext} context @returns {import("savepoint").Verdict} */
-  const verify = ({ toolCallId, input }) =>
-    world.happened(toolCallId) ? { happened: true, result: resultOf(input) } : { happened: false };
+  const verify = ({ toolCallId, input }) => {
+    const mark = world.markOf(toolCallId);
+    return mark ? { happened: true, result: resultOf(input, mark) } : { happened: false };
+  };
   return { onUnknown, verify };
 }
 
@@ -139,7 +159,9 @@ async function createModel(world, sdk, turn) {
     const since = prompt.map(({ role }) => role).lastIndexOf("user");
     const spoken = prompt.slice(since).filter(({ role }) => role === "assistant").length;
     world.note(`model ${turn} ${spoken}`);
-    const content = script[spoken] ?? [];
+    const providerMetadata = { shop: { mark: createMark() } };
+    /** @type {{ type: string, text?: string, providerMetadata?: object | undefined }[]} */
+    const content = (script[spoken] ?? []).map((part) => ({ ...part, providerMetadata }));
     const unified = spoken < 2 ? "tool-calls" : "stop";
     const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
     return { spoken, content, end: { finishReason: { unified, raw: undefined }, usage } };
@@ -159,7 +181,7 @@ async function createModel(world, sdk, turn) {
         ...content.flatMap((part) =>
           part.type === "text"
             ? [
-                { type: "text-start", id: "t" },
+                { type: "text-start", id: "t", providerMetadata: part.providerMetadata },
                 { type: "text-delta", id: "t", delta: "Charged, " },
                 { type: "text-delta", id: "t", delta: `${turn}.` },
                 { type: "text-end", id: "t" },

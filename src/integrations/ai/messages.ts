@@ -117,9 +117,10 @@ export function partsOf({ content }: { readonly content: unknown }): readonly Sd
 
 /**
  * The ids of tool calls without a result, in the order of the calls. Calls that the provider executes are not among them.
+ *
+ * @param open the calls without a result in earlier messages; changed in place
  */
-export function findUnansweredCalls(messages: readonly ModelMessage[]): Set<string> {
-  const open = new Set<string>();
+export function findUnansweredCalls(messages: readonly ModelMessage[], open = new Set<string>()): Set<string> {
   for (const message of messages) {
     for (const { type, toolCallId, providerExecuted } of partsOf(message)) {
       if (type === "tool-call" && message.role === "assistant" && providerExecuted !== true)

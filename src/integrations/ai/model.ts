@@ -1,9 +1,9 @@
 /**
  * Models whose replies are recorded, and replayed when an interrupted turn is started again.
  *
- * The SDK gets a generated reply after the reply is recorded. It gets a streamed reply part by part while the reply is recorded,
- * but the end of the reply, from the part `finish` on, only after the whole reply is recorded. So a caller that has seen the end of
- * a reply never gets a different reply to the same call.
+ * The SDK gets a generated reply after the reply is durable, unless the only use of the reply is to execute wrapped tools. It
+ * gets a streamed reply part by part while the reply is recorded, but the end of the reply, from the part `finish` on, only after
+ * the whole reply is durable. So a caller that has seen the end of a reply never gets a different reply to the same call.
  */
 import { AsyncResource } from "node:async_hooks";
 import {
@@ -61,7 +61,9 @@ async function generate(model: SdkModel, turn: Turn, options: ModelOptions, call
     live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
     return recordGenerated(live);
   });
-  return live ?? toGenerated(recorded);
+  if (!live) return toGenerated(recorded);
+  await turn.flushVisible(live);
+  return live;
 }
 
 async function stream(model: SdkModel, turn: Turn, options: ModelOptions, call: CallOptions): Promise<Streamed> {
@@ -90,7 +92,7 @@ class LiveStream {
   readonly #stopped = new AbortController();
   /** Passes a part on to the SDK, in the async context of the SDK's call and not in that of the recorded call. */
   readonly #pass: (part: SdkPart) => void;
-  /** The parts from `finish` on, which are passed on after the whole reply is recorded. */
+  /** The parts from `finish` on, which are passed on after the whole reply is durable. */
   readonly #held: SdkPart[] = [];
   #recorded: Promise<RecordedStream> | undefined;
   #hasStarted = false;
@@ -138,23 +140,25 @@ class LiveStream {
     return recordParts(parts, response);
   }
 
-  /** Ends the output when the reply is recorded, or fails the output when recording the reply has failed. */
+  /** Ends the output when the reply is durable, or fails the output when recording the reply has failed. */
   endWhen(recorded: Promise<RecordedStream>): void {
     this.#recorded = recorded;
     const { signal } = this.#stopped;
-    recorded.then(
-      () => {
-        for (const part of this.#held) this.#pass(part);
-        if (!signal.aborted) this.#controller.close();
-      },
-      (error: unknown) => {
-        if (signal.aborted) return;
-        // If the model has streamed an error, the SDK already has the error as a part.
-        if (this.#hasFailed) this.#controller.close();
-        else this.#controller.error(error);
-        this.#stopped.abort(error);
-      },
-    );
+    recorded
+      .then(async (reply) => this.#turn.flushVisible(toGenerated(reply)))
+      .then(
+        () => {
+          for (const part of this.#held) this.#pass(part);
+          if (!signal.aborted) this.#controller.close();
+        },
+        (error: unknown) => {
+          if (signal.aborted) return;
+          // If the model has streamed an error, the SDK already has the error as a part.
+          if (this.#hasFailed) this.#controller.close();
+          else this.#controller.error(error);
+          this.#stopped.abort(error);
+        },
+      );
   }
 }
 

@@ -14,17 +14,17 @@ export interface RecordedStream {
 export type RecordedReply = Generated | RecordedStream;
 
 /**
- * A generated reply without the bodies of the request and the response. They contain the conversation up to here, and
- * would be written again with each reply.
+ * A generated reply without fields that are `undefined`, and without the bodies of the request and the response. They contain
+ * the conversation up to here, and would be written again with each reply.
  */
 export function recordGenerated(generated: Generated): Generated {
   const { response } = generated;
-  return omit({ ...generated, ...(response && { response: omit(response, "body") }) }, "request");
+  return clean(omit({ ...generated, ...(response && { response: omit(response, "body") }) }, "request")) as Generated;
 }
 
-/** The parts of a stream, without the body of the response. */
+/** The parts of a stream, without fields that are `undefined` and without the body of the response. */
 export function recordParts(parts: readonly SdkPart[], response: Streamed["response"]): RecordedStream {
-  return { parts, ...(response && { response: omit(response, "body") }) };
+  return clean({ parts, ...(response && { response: omit(response, "body") }) }) as RecordedStream;
 }
 
 /** The content of a reply, in the form of a generated one. */
@@ -134,6 +134,13 @@ function splitPart(part: SdkPart, index: number): SdkPart[] {
 
 function defined(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** Copies arrays and plain objects, without fields that are `undefined`: to the SDK they are missing. */
+function clean(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(clean);
+  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(defined(value)).map(([key, each]) => [key, clean(each)]));
 }
 
 function omit<From extends object, Field extends string>(from: From, field: Field): Omit<From, Field> {

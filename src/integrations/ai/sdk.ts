@@ -70,7 +70,11 @@ export interface ExecuteOptions {
 
 /** A tool of the SDK that runs in this process. */
 export interface SdkTool {
+  readonly inputSchema?: unknown;
   execute(input: unknown, options: ExecuteOptions): unknown;
+  readonly needsApproval?: unknown;
+  readonly onInputStart?: unknown;
+  readonly onInputAvailable?: unknown;
   toModelOutput?(given: { toolCallId: string; input: unknown; output: unknown }): unknown;
 }
 

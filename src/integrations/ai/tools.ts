@@ -95,6 +95,7 @@ function isLocalTool(tool: unknown): tool is SdkTool {
 }
 
 function wrapTool(name: string, tool: SdkTool, { onUnknown, timeout, verify }: ToolPolicy, turn: Turn): SdkTool {
+  turn.addTool(name, tool.inputSchema, !tool.needsApproval && !tool.onInputStart && !tool.onInputAvailable);
   const run = async (input: unknown, options: ExecuteOptions, onProgress: OnProgress = () => {}): Promise<unknown> => {
     const { toolCallId, abortSignal } = options;
     const settings = {

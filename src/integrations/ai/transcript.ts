@@ -30,6 +30,8 @@ export class Transcript {
   /** How often the SDK's loop was called. */
   #calls = 0;
   #replies = 0;
+  /** The list that was last searched for tool calls without a result, how many of its messages, and the calls that were found. */
+  #searched: { readonly messages: readonly ModelMessage[]; count: number; readonly open: Set<string> };
   /** Outputs of the tools that the last reply has called, by the id of the call. */
   readonly #outputs = new Map<string, ToolOutput>();
 
@@ -37,6 +39,7 @@ export class Transcript {
     const { messages, turn } = parseState(session, state);
     this.#history = messages;
     this.#messages = [...messages];
+    this.#searched = { messages: this.#messages, count: 0, open: new Set() };
     this.#hasInput = !turn.done;
     this.#from = turn.done ? messages.length : turn.from;
   }
@@ -98,7 +101,7 @@ export class Transcript {
 
   /** Adds those user and tool messages since the last reply that are new. */
   #addNew(sinceReply: readonly (PromptMessage & ModelMessage)[]): void {
-    const open = findUnansweredCalls(this.#messages);
+    const open = this.#findUnanswered();
     for (const message of sinceReply) {
       if (message.role === "user") {
         if (this.#replies > 0 && !this.#isInputGiven) this.#push(message);
@@ -111,6 +114,16 @@ export class Transcript {
     }
   }
 
+  /** The tool calls without a result. Only messages that were added since the last time are searched. */
+  #findUnanswered(): ReadonlySet<string> {
+    const messages = this.#messages;
+    if (this.#searched.messages !== messages) this.#searched = { messages, count: 0, open: new Set() };
+    const { count, open } = this.#searched;
+    findUnansweredCalls(messages.slice(count), open);
+    this.#searched.count = messages.length;
+    return new Set(open);
+  }
+
   #push(message: ModelMessage): void {
     this.#messages.push(cleanMessage(message));
   }
@@ -118,7 +131,7 @@ export class Transcript {
   /** Adds the outputs of tools that no prompt has contained, because no model was called after them. */
   async #addOutputs(): Promise<void> {
     const content: unknown[] = [];
-    for (const toolCallId of findUnansweredCalls(this.#messages)) {
+    for (const toolCallId of this.#findUnanswered()) {
       const answer = this.#outputs.get(toolCallId);
       if (!answer) continue;
       content.push({ type: "tool-result", toolCallId, toolName: answer.toolName, output: await answer.output() });
