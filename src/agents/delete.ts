@@ -14,6 +14,7 @@ import {
   agentRetentionKey,
   agentSessionKey,
   branchesOf,
+  changedConversationsOf,
   conversationKey,
   conversationNumberKey,
   conversationsOf,
@@ -27,6 +28,7 @@ import {
   sessionKey,
   sessionRetentionKey,
   sessionsOfAgent,
+  snapshotBaseKey,
 } from "../records/index.js";
 import { buildPolicyRemoval } from "../policies/index.js";
 
@@ -70,7 +72,7 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   await planConversations(context, agent, plan);
   for await (const { key } of scan(context.store, removedConversationsOf(agent)))
     plan.numbers.push(trailingNumberOf(key));
-  plan.deletes.push(removedConversationsOf(agent));
+  plan.deletes.push(removedConversationsOf(agent), changedConversationsOf(agent), snapshotBaseKey(agent));
   const owners = [agentRetentionKey(agent), ...plan.sessions.map(sessionRetentionKey)];
   const policies = await buildPolicyRemoval(context.store, owners);
   plan.deletes.push(...policies.deletes);

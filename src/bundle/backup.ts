@@ -1,6 +1,6 @@
 /** Backups: bundles of the whole store in a folder, each verified after writing, of which the newest are kept. */
 import { readdir, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import {
@@ -18,6 +18,7 @@ import type { BundleHole, BundleProgress } from "./bundle.js";
 import { exportBundle } from "./export.js";
 import { toStream } from "./import.js";
 import { readBundle } from "./format.js";
+import { rememberBackup } from "./known-backups.js";
 
 /** Options of `sp.backup()`. */
 export interface BackupOptions {
@@ -69,12 +70,14 @@ export async function backup(context: Context, options: BackupOptions): Promise<
   const { to, keep, onProgress } = parseOptions(options);
   try {
     createFolders(to);
-    const path = join(to, backupName(context.now(), context.newId({ number: 0, seq: 0 }).slice(-8)));
+    // Absolute, because it is remembered, and other processes have other working folders.
+    const path = join(resolve(to), backupName(context.now(), context.newId({ number: 0, seq: 0 }).slice(-8)));
     const bundle = exportBundle(context, {}, onProgress && { onProgress });
     const { holes, createdAt, sections, checkpoints, items, bytes } = await bundle.save(path);
     await verifyWritten(path);
     // An incomplete backup must not replace a complete one.
-    const removed = holes.length > 0 ? [] : await removeOld(to, keep, path);
+    const removed = holes.length > 0 ? [] : await removeOld(resolve(to), keep, path);
+    await rememberBackup(context, path, createdAt, removed);
     await removeAbandoned(to);
     return { path, createdAt, holes, removed, sections, checkpoints, items, bytes };
   } catch (error) {

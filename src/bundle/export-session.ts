@@ -172,7 +172,10 @@ async function* sessionLines(
   yield { session: encodeSession({ ...session, checkpoints: rows.size }) };
 }
 
-/** A session with one checkpoint, on `main`. Its position in a run is left out, because the steps before it are not exported. */
+/**
+ * A session with one checkpoint, on `main`. Its position in a run is left out, because the steps before it are not exported. So it is
+ * not running or waiting either, as it may have been in its run.
+ */
 async function* checkpointLines(
   reader: SessionReader,
   { session }: SessionSnapshot,
@@ -186,7 +189,15 @@ async function* checkpointLines(
   const annotations = await annotationLines(reader.context.store, marks, row.seq, row.seq + 1);
   yield* reachedLines(reader, reached, blobsWritten);
   const tapes = [...marks.tapes()].filter(([tape]) => tape !== ANNOTATIONS_TAPE);
-  const root: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
+  const status = row.run && (row.status === "running" || row.status === "waiting") ? "open" : row.status;
+  const root: CheckpointRow = {
+    ...row,
+    status,
+    branch: MAIN,
+    parent: undefined,
+    grandparent: undefined,
+    run: undefined,
+  };
   yield { row: row.seq, value: encodeRow(root), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };

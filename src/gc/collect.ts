@@ -42,9 +42,11 @@ export interface CollectReport {
   readonly blobs: number;
   /** Bytes of the freed items and blobs. The file itself may shrink later, or only with `compact()`. */
   readonly bytes: number;
+  /** `false` if something that may refer to items or blobs is damaged: then its items and all blobs were kept. */
+  readonly complete: boolean;
 }
 
-/** A blob must be unused for this long before it is freed: a save in progress may refer to it. */
+/** A blob must be unused for this long before it is freed: a save in progress may refer to it without its bytes. */
 const BLOB_AGE = 3_600_000;
 
 /** How to collect. */
@@ -57,13 +59,14 @@ export interface CollectOptions {
  * Collects the garbage of a store.
  *
  * @param options.repack also rewrite chunks that contain live items and garbage
+ * @param options.recentBlobs also free blobs that were used within the last hour. A save in progress that expects one fails
  */
 export async function collectGarbage(
   context: Context,
-  options: CollectOptions & { readonly repack: boolean },
+  options: CollectOptions & { readonly repack: boolean; readonly recentBlobs?: boolean },
 ): Promise<CollectReport> {
   const { store } = context;
-  const unusedSince = (await store.now()) - BLOB_AGE;
+  const unusedSince = (await store.now()) - (options.recentBlobs ? 0 : BLOB_AGE);
   await releaseAbandonedImports(context);
   const sessions = await freeAllGarbage(context);
   const blobs = new Set<string>();
@@ -84,7 +87,7 @@ export async function collectGarbage(
     add(await collectAgent(context, agent, blobs, options.repack));
   }
   const dropped = complete ? await dropBlobs(context, blobs, unusedSince) : { items: 0, bytes: 0 };
-  return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
+  return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes, complete };
 }
 
 /** Collects the conversations of an agent; `undefined` if it is not known what is needed, then nothing was freed. */
