@@ -18,6 +18,7 @@ export {
   type LoopOptions,
   type OpenRun,
   type OpenRunOptions,
+  type OpenLlmOptions,
   type OpenToolOptions,
   type RetryOptions,
   type Run,

@@ -3,11 +3,15 @@ import { dropSchemas } from "../postgres/schemas.js";
 import { matrixSuite } from "./matrix-suite.js";
 import { SCHEMAS } from "./store-url.mjs";
 
-describe("an agent with every kind of effect, on PostgreSQL", () => {
-  beforeAll(() => void (process.env["CRASH_STORE"] = inject("postgresUrl")));
+describe.each([
+  { profile: "", every: 1 },
+  // Only the printing of commits differs, so every fourth point is enough.
+  { profile: "?portable=true", every: 4 },
+])("an agent with every kind of effect, on PostgreSQL$profile", ({ profile, every }) => {
+  beforeAll(() => void (process.env["CRASH_STORE"] = `${inject("postgresUrl")}${profile}`));
   afterAll(async () => {
     delete process.env["CRASH_STORE"];
     await dropSchemas(SCHEMAS);
   });
-  matrixSuite(["begin", "sent", "committed"]);
+  matrixSuite(["begin", "sent", "committed"], every);
 });

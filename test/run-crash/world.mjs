@@ -29,6 +29,12 @@ export class World {
     appendFileSync(this.log, `${line}\n`);
   }
 
+  /** What the log says of an effect after its key, if it happened. @param {string} id @returns {string | undefined} */
+  markOf(id) {
+    const lines = existsSync(this.log) ? readFileSync(this.log, "utf8").split("\n") : [];
+    return lines.find((line) => line.startsWith(`end ${id} `))?.split(" ")[3];
+  }
+
   /** Whether the effect happened, according to the log. @param {string} id */
   happened(id) {
     return existsSync(this.log) && readFileSync(this.log, "utf8").includes(`end ${id} `);

@@ -125,6 +125,8 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
   it("is halted with the result of its tool when its store is closed before the run noticed the cancel", async () => {
     const { world, gate, runner, result } = await cancelElsewhere();
     const closing = runner.close();
+    // The run waits for its tool, and starts nothing more.
+    await lab.idle();
     gate.open("one");
     await closing;
     expect(await result).toMatchObject(CANCELLED);

@@ -1,25 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { defineAgent, type Run, Savepoint } from "../../src/index.js";
+import { defineAgent, type OpenRun, type Run, Savepoint } from "../../src/index.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
-import type { Commit, Store } from "../../src/store/contract/contract.js";
+import { countCommits } from "../support/count-commits.js";
 
 const STEPS = 10;
 
 /** The average number of commits per step, without those that start and end the run. */
 async function commitsOf(body: (run: Run<{ done: number }>) => Promise<unknown>): Promise<number> {
-  const store = openMemoryStore();
   let commits = 0;
-  const counted: Store = new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== "function") return value;
-      if (name !== "commit") return value.bind(target) as unknown;
-      return (commit: Commit) => {
-        commits++;
-        return target.commit(commit);
-      };
-    },
-  });
+  const counted = countCommits(openMemoryStore(), () => commits++);
   const count = async (steps: number): Promise<number> => {
     const agent = defineAgent({
       name: "a",
@@ -84,5 +73,43 @@ describe("a step costs", () => {
     };
     // Their values are durable before the model is called.
     expect(await commitsOf(body)).toBe(2);
+  });
+});
+
+/** The number of commits of a turn of an external loop after it was opened and before it ends, with so many steps. */
+async function commitsOfTurn(
+  steps: number,
+  step: (run: OpenRun<object>, id: string) => Promise<unknown>,
+): Promise<number> {
+  let commits = 0;
+  const sp = await Savepoint.open(countCommits(openMemoryStore(), () => commits++));
+  const run = await sp.openRun({ session: "s", initial: () => ({}) });
+  commits = 0;
+  for (let index = 0; index < steps; index++) await step(run, `c${index}`);
+  const before = commits;
+  await run.complete();
+  await sp.close();
+  return before;
+}
+
+describe("a step of an external loop costs", () => {
+  it("two commits with a model call and a tool, if it waits for neither the reply nor the checkpoint", async () => {
+    const commits = await commitsOfTurn(STEPS, async (run, id) => {
+      await run.llm(() => "reply", { input: id, early: true });
+      await run.tool(call(id), () => "result");
+      run.state = { id };
+      void run.stepDone();
+    });
+    expect(commits).toBe(2 * STEPS);
+  });
+
+  it("four commits, if it waits for everything", async () => {
+    const commits = await commitsOfTurn(STEPS, async (run, id) => {
+      await run.llm(() => "reply", { input: id });
+      await run.tool(call(id), () => "result");
+      run.state = { id };
+      await run.stepDone();
+    });
+    expect(commits).toBe(4 * STEPS);
   });
 });

@@ -42,6 +42,24 @@ const THROWN: { what: string; make: () => unknown }[] = [
 describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
   const lab = useLab(kind);
 
+  it.each([true, false])("attempts count for each effect, not for the step; in parallel: %s", async (isParallel) => {
+    const world = new World();
+    const fails = new Set(["a", "b", "c", "d"]);
+    const flaky = (name: string) => (): unknown => {
+      void world.do(name);
+      if (fails.delete(name)) throw transient(`${name} is busy`);
+      return name;
+    };
+    const agent = once(async (run) => {
+      const call = (name: string) => run.effect(name, flaky(name), { retry: { attempts: 1 } });
+      if (isParallel) return Promise.all(["a", "b", "c", "d"].map(call));
+      return [await call("a"), await call("b"), await call("c"), await call("d")];
+    }, 3);
+    const result = await (await lab.open()).run(agent, GO);
+    expect(result).toMatchObject({ status: "completed", output: ["a", "b", "c", "d"] });
+    for (const name of ["a", "b", "c", "d"]) expect(world.count(name)).toBe(2);
+  });
+
   it("an error of an effect is recorded, and replayed with its name, message, code and cause", async () => {
     const world = new World();
     class OddError extends Error {

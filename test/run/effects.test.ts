@@ -368,7 +368,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
             return how === "completes" ? run.complete(run.state.notes.slice(0, 1)) : undefined;
           },
         });
-      expect(await codeOf((await lab.open()).run(agent(true), GO))).toBe("INVALID_STATE");
+      expect(await (await lab.open()).run(agent(true), GO)).toMatchObject({ status: "failed" });
       const result = await (await lab.open()).run(agent(false), GO);
       expect(result).toMatchObject({ status: "completed", output: ["answer"] });
       expect(world.count("tool")).toBe(1);

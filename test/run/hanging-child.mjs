@@ -1,5 +1,5 @@
 /**
- * An agent that hangs in its second step, and a process that runs it until it is killed: `node hanging-child.mjs <url>`. Run by
+ * An agent that hangs in its second step, and a process with a worker that runs it until it is killed: `node hanging-child.mjs <url>`. Run by
  * `effect-history.test.ts`.
  */
 import { argv } from "node:process";
@@ -30,5 +30,7 @@ if (import.meta.url === pathToFileURL(argv[1] ?? "").href) {
     console.log("hangs");
     return new Promise(() => {});
   };
-  await sp.run(defineHanging(defineAgent, hang), { session: "s", input: undefined });
+  const agent = defineHanging(defineAgent, hang);
+  await sp.enqueue(agent, { session: "s", input: undefined });
+  await sp.worker([agent]).start();
 }

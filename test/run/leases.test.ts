@@ -141,6 +141,32 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(signal?.reason).toMatchObject({ code: "LEASE_LOST" });
   });
 
+  it("a save with another parent that a running branch rejects does not change where the run continues", async () => {
+    const gate = createGate<string>();
+    let isWaiting = false;
+    const sp = await lab.open();
+    const counter = defineAgent({
+      name: "counter",
+      initial: () => ({ n: 0 }),
+      async step(run) {
+        run.state.n++;
+        if (run.state.n === 3) await run.effect("wait", () => ((isWaiting = true), gate.promise));
+        return run.state.n === 4 ? run.complete() : undefined;
+      },
+    });
+    const handle = await sp.start(counter, { session: "s", input: {} });
+    await until(() => isWaiting, "the third step to wait");
+    const before = await sp.session("s").history().all();
+    const session = sp.session("s", { agent: "counter" });
+    for (const parent of [before.at(-1)?.id as string, null]) {
+      expect(await codeOf(session.save({ n: 100 }, { parent, resetBranch: true }))).toBe("ALREADY_RUNNING");
+    }
+    gate.open("on");
+    await handle.result();
+    const ids = (await sp.session("s").history().all()).map(({ id }) => id);
+    expect(ids.slice(-before.length + 1)).toEqual(before.slice(1).map(({ id }) => id));
+  });
+
   it("a running branch rejects plain writes, but can be read, and other branches can be written", async () => {
     const world = new World();
     const gate = createGate<string>();

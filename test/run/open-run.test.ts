@@ -119,6 +119,50 @@ describe.each(KINDS)("open runs on $name", (kind) => {
     expect([c, a, world.log]).toEqual(["c!", "a!", ["a", "b", "c"]]);
   });
 
+  it("a reply that is returned early is durable before the next effect begins, and after a flush", async () => {
+    const recorded = async (session: string): Promise<string[]> => {
+      const entries = await (await lab.open()).session(session).journal().all();
+      return entries.map(({ name, outcome }) => `${name}: ${outcome}`);
+    };
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await open(sp);
+    expect(await run.llm(() => "call", { input: [], early: true })).toBe("call");
+    const reached = world.hangIn("charge");
+    run.tool({ id: "c1", name: "charge", arguments: {} }, () => world.do("charge")).catch(() => {});
+    await reached;
+    expect(await recorded("s")).toEqual(["llm: recorded", "charge: running"]);
+    const other = await open(sp, { session: "other" });
+    await other.llm(() => "call", { input: [], early: true });
+    await other.flush();
+    expect(await recorded("other")).toEqual(["llm: recorded"]);
+  });
+
+  it("a model is called without waiting for the checkpoint of the step before, which contains nothing of the next step", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await open(sp);
+    await run.llm(() => "first", { input: [] });
+    run.state = { said: ["first"] };
+    const saved = run.stepDone();
+    const reached = world.hangIn("model 2");
+    const second = run.llm(() => world.do("model 2", "second"), { input: ["first"] });
+    run.state = { said: ["first", "later"] };
+    await reached;
+    await saved;
+    expect((await sp.session<State>("s").latest())?.state).toEqual({ said: ["first"] });
+    expect(await sp.session("s").journal({ all: true }).all()).toHaveLength(1);
+    second.catch(() => {});
+  });
+
+  it("a checkpoint that cannot be stored is an error of stepDone, and the results before it are recorded", async () => {
+    const run = await open(await lab.open());
+    await run.llm(() => "first", { input: [], early: true });
+    run.state = { said: [(() => {}) as never] };
+    expect(await codeOf(run.stepDone())).toBe("INVALID_STATE");
+    lab.crash();
+    const again = await open(await lab.open());
+    expect(await again.llm(() => "another", { input: [] })).toBe("first");
+  });
+
   it("a failed model call is not recorded: the loop repeats it, and after a crash only the reply is replayed", async () => {
     const sp = await lab.open();
     const run = await open(sp);

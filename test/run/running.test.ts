@@ -185,7 +185,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(result.reason).toContain("The output");
   });
 
-  it("a run whose state cannot be stored halts, and resumes when it can be stored", async () => {
+  it("a run whose state cannot be stored fails like one whose step throws, and resumes when the code is fixed", async () => {
     let broken = true;
     const agent = defineAgent({
       name: "a",
@@ -196,10 +196,41 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
       },
     });
     const sp = await lab.open();
-    expect(await codeOf(sp.run(agent, { session: "s", input: "x" }))).toBe("INVALID_STATE");
-    expect(await sp.sessions.load("s")).toMatchObject({ status: "halted" });
+    const errors: unknown[] = [];
+    sp.on("runError", ({ error }) => errors.push(error));
+    const result = await sp.run(agent, { session: "s", input: "x" });
+    expect(result).toMatchObject({ status: "failed", needsResume: false, error: { name: "SavepointError" } });
+    expect(result.reason).toContain("/f is a function");
+    expect(errors).toMatchObject([{ code: "INVALID_STATE", details: { path: "/f" } }]);
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "failed", reason: result.reason });
     broken = false;
     expect(await sp.run(agent, { session: "s", input: "x" })).toMatchObject({ status: "completed", output: "done" });
+  });
+
+  it("a run whose state has a class that is not registered here halts, and keeps its state", async (test) => {
+    class Money {
+      constructor(readonly cents: number) {}
+    }
+    const money = {
+      name: "Money",
+      class: Money,
+      encode: ({ cents }: Money) => cents,
+      decode: (cents: number) => new Money(cents),
+    };
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({ price: new Money(5) }),
+      step: async (run) => run.complete([await run.ask("?"), run.state.price.cents]),
+    });
+    const sp = await lab.open({ classes: [money] });
+    await sp.run(agent, { session: "s", input: "x" });
+    await sp.answer("s", "yes");
+    if (sp.url.startsWith("memory:")) return test.skip();
+    const other = await lab.open();
+    expect(await codeOf(other.run(agent, { session: "s" }))).toBe("INVALID_STATE");
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "halted" });
+    const done = await sp.run(agent, { session: "s" });
+    expect(done).toMatchObject({ status: "completed", output: ["yes", 5] });
   });
 
   it("a failed or halted run resolves with its reason, each time it is run", async () => {

@@ -1,7 +1,14 @@
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { defineAgent, type Run, type RunEvent, type SavepointEvents, type WorkerEventOf } from "../../src/index.js";
+import {
+  defineAgent,
+  type Run,
+  type RunEvent,
+  Savepoint,
+  type SavepointEvents,
+  type WorkerEventOf,
+} from "../../src/index.js";
 import { codeOf, createGate, KINDS, until, untilStatus, useLab, World } from "./lab.js";
 
 const GO = { session: "s", input: "go" } as const;
@@ -147,9 +154,9 @@ describe.each(KINDS)("an error of the step's own code, on $name", (kind) => {
       },
     });
     const sp = await lab.open();
-    const first = await sp.run(spoiled, { session: "s", input: "go" }).catch((error: unknown) => error);
     // The first step ends with an unsupported value: that is the error of its checkpoint.
-    expect(first).toMatchObject({ code: "INVALID_STATE" });
+    const first = await sp.run(spoiled, { session: "s", input: "go" });
+    expect(first).toMatchObject({ status: "failed", error: { name: "SavepointError" } });
     const failing = defineAgent({
       name: "b",
       initial: (_input: string) => ({}) as { f?: unknown },
@@ -218,27 +225,27 @@ describe.each(KINDS)("an error that is not of the step's own code, on $name", (k
       async step(run) {
         await run.effect("bank", () => {
           world.log.push("bank");
-          throw new RangeError("the bank is closed");
+          throw new Error("the bank is closed");
         });
       },
     });
     const result = await sp.run(agent, GO);
     expect(result).toMatchObject({
       status: "halted",
-      error: { name: "RangeError", message: "the bank is closed" },
+      error: { name: "Error", message: "the bank is closed" },
       needsResume: true,
     });
     expect(result.reason).toBe(
-      "3 attempts in a row have failed, the last one with RangeError: the bank is closed (to try again, run it with { resume: true })",
+      "3 attempts in a row have failed, the last one with Error: the bank is closed (to try again, run it with { resume: true })",
     );
     expect(result.error?.stack).toContain("step-failures.test.ts");
     expect(world.count("bank")).toBe(3);
     const other = await lab.open();
-    expect(await other.sessions.load("s")).toMatchObject({ status: "halted", error: { name: "RangeError" } });
+    expect(await other.sessions.load("s")).toMatchObject({ status: "halted", error: { name: "Error" } });
     expect(await other.run(agent, GO)).toMatchObject({
       status: "halted",
       needsResume: true,
-      error: { name: "RangeError", message: "the bank is closed" },
+      error: { name: "Error", message: "the bank is closed" },
     });
     expect(world.count("bank")).toBe(3);
   });
@@ -450,17 +457,39 @@ describe("reports on stderr", () => {
   it("show that a run ended with an error of Savepoint if nobody asks for its result", async () => {
     const warnings = vi.spyOn(console, "warn").mockImplementation(() => {});
     const sp = await lab.open({ on: { backgroundFailure: undefined } as never });
-    const agent = defineAgent({
-      name: "a",
-      initial: (_input: string) => ({}) as { f?: unknown },
-      step(run) {
-        run.state.f = () => {};
-      },
-    });
-    await sp.start(agent, GO);
+    const agent = (migrations: []) =>
+      defineAgent({
+        name: "a",
+        initial: (_input: string) => ({}),
+        step: async (run) => run.complete(await run.ask("?")),
+        migrations,
+      });
+    await sp.run(agent([(state: unknown) => state] as never), GO);
+    await sp.answer("s", "yes");
+    // An older version of the agent.
+    await sp.start(agent([]), { session: "s" });
     await untilStatus(sp, "halted");
     await until(() => warnings.mock.calls.length > 0, "the warning");
     expect(JSON.stringify(warnings.mock.calls)).toContain('session \\"s\\"');
     expect(await sp.sessions.load("s")).toMatchObject({ error: { name: "SavepointError" } });
+  });
+});
+
+describe("an error that nothing listens to", () => {
+  it("says once how to try again after the last attempt", async () => {
+    const stderr = vi.spyOn(console, "error").mockImplementation(() => {});
+    const sp = await Savepoint.open("memory:");
+    const failing = defineAgent({
+      name: "failing",
+      initial: () => ({}),
+      retry: { attempts: 1 },
+      step: (run) => run.effect("mail", () => Promise.reject(new Error("service is down")), { retry: { attempts: 1 } }),
+    });
+    expect(await sp.run(failing, { session: "s", input: {} })).toMatchObject({ status: "halted" });
+    const [line] = stderr.mock.calls.map(([text]) => String(text));
+    stderr.mockRestore();
+    await sp.close();
+    expect(line).toContain("service is down");
+    expect(line?.match(/\{ resume: true \}/g)).toHaveLength(1);
   });
 });

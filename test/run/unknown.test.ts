@@ -212,6 +212,26 @@ describe.each(KINDS)("effects with an unknown outcome, on $name", (kind) => {
     expect(world.count("charge")).toBe(1);
   });
 
+  it("a tool with the policy fail is never executed again, also if the step does not catch its error", async () => {
+    const world = new World();
+    const agent = defineAgent({
+      name: "shop",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        return run.complete(
+          await run.tool({ id: "c1", name: "charge" }, () => world.do("charge"), { onUnknown: "fail" }),
+        );
+      },
+    });
+    await interruptIn(lab, await lab.open(), agent, "go", world, "charge");
+    const sp = await lab.open();
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const result = await sp.run(agent, { session: "s", input: "go" });
+      expect(result).toMatchObject({ status: "failed", error: { name: "SavepointError" } });
+      expect(world.count("charge")).toBe(1);
+    }
+  });
+
   it("an interrupted model call is repeated once by default, or follows its onUnknown", async () => {
     const chat = (world: World, options: LlmOptions<string> = {}) =>
       defineAgent({

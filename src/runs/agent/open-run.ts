@@ -35,6 +35,16 @@ export interface OpenRunOptions<State = unknown> {
   readonly initial: () => State | Promise<State>;
 }
 
+/** Options of a model that an external loop calls. */
+export interface OpenLlmOptions<Result = unknown> extends LlmOptions<Result> {
+  /**
+   * Return the reply before it is durable. Effects that are started after it wait for it; {@link OpenRun.flush} waits for it too.
+   * Until then, nothing that depends on the reply may leave the process: after a crash the model is called again.
+   * @default false
+   */
+  readonly early?: boolean;
+}
+
 /** Options of a tool that an external loop executes. */
 export interface OpenToolOptions<Result = unknown> extends EffectOptions<Result> {
   /** The loop's own signal for the tool. If it is aborted, the outcome of the tool is unknown, as after a crash. */
@@ -60,12 +70,12 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
   readonly usage: Required<Usage>;
 
   /**
-   * Calls a model. The reply is durable before the promise resolves. Errors are not recorded, because the loop decides whether
-   * to retry. Throws `NONDETERMINISM` if the recorded call with the same name had another `input`.
+   * Calls a model. The reply is durable before the promise resolves, unless `early` is set. Errors are not recorded, because the
+   * loop decides whether to retry. Throws `NONDETERMINISM` if the recorded call with the same name had another `input`.
    */
   llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,
-    options?: LlmOptions<Awaited<Result>>,
+    options?: OpenLlmOptions<Awaited<Result>>,
   ): Promise<Reply<Awaited<Result>>>;
 
   /** Executes a tool. Its result, or the error that it throws, is durable before the promise settles. */
@@ -89,9 +99,15 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
    * Reports that the loop has done one of its steps, and saves a checkpoint of the state that stays in the history. Call it in
    * a resumed turn too: replayed steps are counted, and new ones saved.
    *
+   * The checkpoint is saved with the next recorded result, at the latest after two turns of the event loop. A loop need not wait
+   * for it, because a resumed turn replays what it contains; but it must not modify the state until the promise resolves.
+   *
    * @param trigger the trigger of the checkpoint; @default "step"
    */
   stepDone(trigger?: string): Promise<void>;
+
+  /** Resolves when all results so far are durable. Needed only after a reply that was returned `early`. */
+  flush(): Promise<void>;
 
   /** Completes the turn. Resolves when that is durable and the branch is released. */
   complete(output?: unknown): Promise<RunResult<State>>;

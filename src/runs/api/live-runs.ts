@@ -80,6 +80,11 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
     return this.#runs.size;
   }
 
+  /** See {@link ExecutionHost.isWorker}. */
+  get isWorker(): boolean {
+    return this.#observer !== undefined;
+  }
+
   /** The owner id of their leases. */
   get owner(): string {
     return this.leases.owner;
@@ -142,7 +147,7 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
         this.checkOpen();
       }
       leases.hold();
-      const execution = new Execution(this, reader, branch, agent, claimed.claim);
+      const execution = new Execution(this, reader, branch, agent, claimed);
       run.execution = execution;
       const { finished } = execution;
       const end = (error?: unknown): void => {

@@ -30,6 +30,7 @@ import { currentMoment, type Leases, type Moment } from "../leases/index.js";
 import { checkClaimable } from "./claimable.js";
 import { findResumePoint, readBoundary } from "./resume-point.js";
 import type { RunSnapshot } from "./run-snapshot.js";
+import { loadStepStart, type StepStart } from "./step-start.js";
 
 /** A branch that a process is about to claim, and what it needs for that. */
 export interface BranchWork {
@@ -67,6 +68,8 @@ export interface Claim {
 
 export interface ClaimedBranch {
   readonly claim: Claim;
+  /** What the current step starts with; `undefined` if that was not read before the claim. */
+  readonly start?: StepStart | undefined;
 }
 
 /** The largest number of lost owners in a queue entry. */
@@ -174,7 +177,7 @@ export async function claimBranch(
   const parts = checkClaimable(reader, branch, snapshot, leases.owner);
   const epoch = branchBefore.record.epoch + 1;
   const point = await findResumePoint(reader, number, snapshot.journal, head, request.restartStep, nextTape);
-  const boundary = await readBoundary(reader, number, point.journal.boundary, head);
+  const boundary = await readBoundary(reader, number, point.journal.boundary, head, snapshot.boundary);
   const journal: JournalRecord = { ...point.journal, epoch, cancelReason: undefined };
   const run = buildRunningRecord(work, snapshot, {
     number,
@@ -185,6 +188,12 @@ export async function claimBranch(
   });
   const queueEntry = buildClaimEntry(work, snapshot);
   const { tape, first, frames, blobs } = point.items;
+  // Read before the branch is claimed: items do not change, and over a network one connection suffices until the step begins. If they
+  // cannot be read, the run reports that.
+  const isStored = frames.length === 0;
+  const start = isStored
+    ? await loadStepStart(reader, cursor, number, boundary, journal).catch(() => undefined)
+    : undefined;
   const lease = await leases.prepareClaim();
   const preparedAt = currentMoment(context);
   const built = buildCommit({
@@ -204,7 +213,8 @@ export async function claimBranch(
   await cursor.exclusive(async () => {
     await context.store.commit(built.commit);
     cursor.adoptCommit(built);
+    if (start) cursor.keepShadow(boundary, start.shadow);
   });
   const { tape: branchTape } = built.branch.record;
-  return { claim: { number, preparedAt, createdAt, tape: branchTape, run, journal, queueEntry, boundary } };
+  return { claim: { number, preparedAt, createdAt, tape: branchTape, run, journal, queueEntry, boundary }, start };
 }

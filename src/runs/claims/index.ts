@@ -18,4 +18,5 @@ export { checkClaimable } from "./claimable.js";
 export { applyCrashPolicy } from "./crash-policy.js";
 export { cancelledRun, finishCancel, hasPendingCancel, type Release, releaseBranch } from "./release.js";
 export { readBoundary } from "./resume-point.js";
+export { loadStepStart, type StepStart } from "./step-start.js";
 export { readOldestInput, readRunSnapshot, type RunSnapshot, type TurnInput } from "./run-snapshot.js";

@@ -1,8 +1,9 @@
 /** Where a claimed branch resumes: the checkpoint at which its step started, and the journal since then. */
 import { SavepointError } from "../../errors.js";
 import { rebaseFrame, type SessionReader } from "../../sessions/index.js";
-import { type CheckpointRow, emptyJournal, type JournalRecord } from "../../records/index.js";
+import { type CheckpointRow, emptyJournal, type JournalRecord, rowKey } from "../../records/index.js";
 import type { Frame } from "../../state/index.js";
+import type { RecordResult } from "../../store/index.js";
 import { encodeEntries, type JournalOperation, readEntries, RecordedEffects } from "../journal/index.js";
 
 export interface ResumePoint {
@@ -85,15 +86,20 @@ function keepToolCalls(entries: readonly JournalOperation[]): JournalOperation[]
   return tools.map(({ started, outcome }, index) => ({ op: "kept", index, started, ...(outcome && { outcome }) }));
 }
 
-/** Reads the checkpoint at which a step started. Throws `DAMAGED` if it is missing or unreadable. */
+/**
+ * Reads the checkpoint at which a step started. Throws `DAMAGED` if it is missing or unreadable.
+ *
+ * @param read a record that was read before, and may be its row
+ */
 export async function readBoundary(
   reader: SessionReader,
   number: number,
   seq: number,
   head: CheckpointRow,
+  read?: RecordResult,
 ): Promise<CheckpointRow> {
   if (seq === head.seq) return head;
-  const row = await reader.row(number, seq);
+  const row = read?.key === rowKey(number, seq) ? reader.decodeRow(read) : await reader.row(number, seq);
   if (row && !("unreadable" in row)) return row;
   throw new SavepointError(
     "DAMAGED",

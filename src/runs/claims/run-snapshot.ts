@@ -17,10 +17,11 @@ import {
   type QueueEntry,
   queueEntryKey,
   runKey,
+  rowKey,
   type RunRecord,
   sessionKey,
 } from "../../records/index.js";
-import { decodeRunOfSession, readOwner } from "../status/index.js";
+import { decodeRunOfSession, noteDeadOwner, readOwner } from "../status/index.js";
 import type { Check, RecordResult } from "../../store/index.js";
 
 /** The records of a branch and its run, read together. A commit with their checks fails if one of them has changed. */
@@ -34,14 +35,25 @@ export interface RunSnapshot {
   /** The owner that holds the branch; `undefined` if the branch is free or the record of its owner is missing. */
   readonly owner: OwnerRecord | undefined;
   readonly queueEntry: QueueEntry | undefined;
+  /** The row of the checkpoint at which the current step started, if it was read together with the owner. */
+  readonly boundary?: RecordResult | undefined;
   /** The checks of all other records, except the session and the branch. */
   readonly checks: readonly Check[];
   /** The store's time at which it was read. */
   readonly now: number;
 }
 
-/** Reads a snapshot: one read, and a second one for the owner if the branch is held. Throws `DAMAGED`. */
-export async function readRunSnapshot(reader: SessionReader, branch: string): Promise<RunSnapshot> {
+/**
+ * Reads a snapshot: one read, and a second one for the owner if the branch is held. Throws `DAMAGED`.
+ *
+ * @param mayBeOutdated whether to use the cached record of an owner that this process knows to be dead, instead of reading it
+ *   again. If the record has changed or was deleted since, a commit with the checks of the snapshot fails
+ */
+export async function readRunSnapshot(
+  reader: SessionReader,
+  branch: string,
+  mayBeOutdated = false,
+): Promise<RunSnapshot> {
   const { store } = reader.context;
   const { sessionId } = reader;
   const keys = {
@@ -61,8 +73,13 @@ export async function readRunSnapshot(reader: SessionReader, branch: string): Pr
   // A damaged queue entry cannot be checked. The process that resumes the run replaces it.
   if (!entryRecord || "value" in entryRecord) checks.push(checkOf(keys.queueEntry, entryRecord));
   let owner: OwnerRecord | undefined;
+  let boundary: RecordResult | undefined;
   if (heads.branch?.record.held && run) {
-    const [record] = await store.get([ownerKey(run.owner)]);
+    const { deadOwners } = reader.context;
+    const known = mayBeOutdated ? deadOwners.get(run.owner) : undefined;
+    let record: RecordResult | undefined = known;
+    if (!known) [record, boundary] = await store.get([ownerKey(run.owner), ...boundaryKeys(heads, journal)]);
+    noteDeadOwner(reader.context, run.owner, record);
     owner = readOwner(record);
     // An owner that renews its lease in the meantime must not lose the branch.
     if (!record || "value" in record) checks.push(checkOf(ownerKey(run.owner), record));
@@ -75,9 +92,17 @@ export async function readRunSnapshot(reader: SessionReader, branch: string): Pr
     inboxCheck: checkOf(keys.inbox, inboxRecord),
     queueEntry: entryRecord && "value" in entryRecord ? decodeQueueEntry(entryRecord.value) : undefined,
     owner,
+    boundary,
     checks,
     now: await store.now(),
   };
+}
+
+/** The key of the row at which the current step started, unless that is the head, which the branch's record contains. */
+function boundaryKeys({ session, branch }: Heads, journal: JournalRecord | undefined): string[] {
+  const head = branch?.record.head?.seq;
+  const isStored = session && journal && journal.head === head && journal.boundary !== head;
+  return isStored ? [rowKey(session.record.number, journal.boundary)] : [];
 }
 
 function checkOf(key: string, record: RecordResult | undefined): Check {

@@ -28,6 +28,9 @@ export interface AttemptCount {
   readonly took: number;
 }
 
+/** Calls the function of an effect once. */
+type Call = (attempt: number, signal: AbortSignal) => Promise<unknown>;
+
 /** Calls a function until it succeeds, fails with a permanent error, or its attempts are used up. Never rejects. */
 export async function attemptEffect(
   run: (context: EffectContext) => unknown,
@@ -37,11 +40,25 @@ export async function attemptEffect(
 ): Promise<AttemptResult & AttemptCount> {
   const startedAt = performance.now();
   const count = (attempts: number): AttemptCount => ({ attempts, took: performance.now() - startedAt });
+  const { onPart } = host;
+  const call: Call = async (attempt, signal) => {
+    const value = await run({
+      // Computed only when it is read.
+      get idempotencyKey() {
+        return key();
+      },
+      signal,
+      attempt,
+      ...(onPart && { emit: onPart }),
+    });
+    return onPart && isStream(value) ? await join(value, onPart) : value;
+  };
   const retry = parseRetryOptions(options.retry ?? { attempts: 1 });
   const timeout = options.timeout === undefined ? undefined : toMilliseconds(options.timeout, "timeout");
   for (let attempt = 1; ; attempt++) {
     try {
-      return { value: await runOnce(run, key, attempt, timeout, host), ...count(attempt) };
+      const value = timeout === undefined ? call(attempt, host.signal) : callWithTimeout(call, attempt, timeout, host);
+      return { value: await value, ...count(attempt) };
     } catch (error) {
       if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error, ...count(attempt) };
       const delay = retryDelay(attempt, retry, error);
@@ -52,27 +69,7 @@ export async function attemptEffect(
   }
 }
 
-async function runOnce(
-  run: (context: EffectContext) => unknown,
-  key: () => string,
-  attempt: number,
-  timeout: number | undefined,
-  host: AttemptHost,
-): Promise<unknown> {
-  const work = async (signal: AbortSignal): Promise<unknown> => {
-    const { onPart } = host;
-    const value = await run({
-      // Computed only when it is read.
-      get idempotencyKey() {
-        return key();
-      },
-      signal,
-      attempt,
-      ...(onPart && { emit: onPart }),
-    });
-    return onPart && isStream(value) ? join(value, onPart) : value;
-  };
-  if (timeout === undefined) return work(host.signal);
+async function callWithTimeout(call: Call, attempt: number, timeout: number, host: AttemptHost): Promise<unknown> {
   const limit = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<never>((_, reject) => {
@@ -86,7 +83,7 @@ async function runOnce(
     );
   });
   try {
-    return await Promise.race([work(AbortSignal.any([host.signal, limit.signal])), expired]);
+    return await Promise.race([call(attempt, AbortSignal.any([host.signal, limit.signal])), expired]);
   } finally {
     clearTimeout(timer);
   }

@@ -20,6 +20,8 @@ import type { EffectBody, EffectEnd, EffectResult, EffectSettings, StartedEffect
 export interface EffectOwner {
   /** Whether the attempt of the step has ended. */
   readonly isOver: boolean;
+  /** Whether all entries so far are durable and the lease is valid, so that {@link makeDurable} has nothing to do. */
+  readonly isDurable: boolean;
   /**
    * Makes all entries so far durable, and checks the lease; `false` if that failed.
    *
@@ -65,20 +67,21 @@ export class EffectRunner {
     if (hasIntent) this.#owner.record({ op: "start", index, started });
     if (isUnknown && onUnknown === "ask") return { question: unknownOutcomeQuestion(effect, context.registry) };
     if (isUnknown && onUnknown === "fail") return { outcome: { error: recordError(outcomeUnknown(started)) } };
-    const isVerified = isUnknown && onUnknown === "verify";
-    const settled = isVerified ? ({ settledBy: "verify" } as const) : {};
-    if (isVerified) {
+    if (isUnknown && onUnknown === "verify") {
       const verdict = await this.#verify(effect, settings);
       if (!verdict) return undefined;
-      if (verdict.happened) return { ...this.#encode(effect, { value: verdict.result }, settings), ...settled };
+      if (verdict.happened) {
+        return { ...this.#encode(effect, { value: verdict.result }, settings), settledBy: "verify" };
+      }
     }
-    if (!(await this.#owner.makeDurable(entriesBefore, !recorded && !kept)) || this.#owner.isOver) {
+    // The function is never called before this call has returned.
+    const isDurable = await (this.#owner.isDurable || this.#owner.makeDurable(entriesBefore, !recorded && !kept));
+    if (!isDurable || this.#owner.isOver) {
       // The effect has not started, and will not in this attempt, so its outcome is known.
       if (hasIntent && !isUnknown) this.#owner.record({ op: "again", index });
       return undefined;
     }
-    const end = await this.#execute(effect, run, settings);
-    return end && { ...end, ...settled };
+    return await this.#execute(effect, run, settings);
   }
 
   async #execute(effect: StartedEffect, run: EffectBody, settings: EffectSettings): Promise<EffectEnd | undefined> {

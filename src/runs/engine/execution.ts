@@ -6,7 +6,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { type BranchCursor, type Cursors, loadShadow, type SessionReader } from "../../sessions/index.js";
+import type { BranchCursor, Cursors, SessionReader } from "../../sessions/index.js";
 import type {
   CheckpointRow,
   CheckpointStatus,
@@ -17,10 +17,18 @@ import type {
 } from "../../records/index.js";
 import type { RunErrorEvent, RunEventBody } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
-import { type Agent, type AgentSpec, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
+import { type Agent, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
 import { migrateAgentState } from "../starting/index.js";
-import { cancelledRun, type Claim, type Release, releaseBranch } from "../claims/index.js";
-import { CancelledError, Journal, type JournalOperation, leaseLost, readEntries } from "../journal/index.js";
+import {
+  cancelledRun,
+  type Claim,
+  type ClaimedBranch,
+  loadStepStart,
+  type Release,
+  releaseBranch,
+  type StepStart,
+} from "../claims/index.js";
+import { CancelledError, Journal, type JournalOperation, leaseLost } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
 import { type ResultFields, type RunResult, toResult } from "../status/index.js";
 import {
@@ -36,7 +44,8 @@ import {
   usedUp,
 } from "./run-end.js";
 import { toReasonLine, toRunError } from "./run-error.js";
-import { RunSaver } from "./run-saver.js";
+import { reachedStepLimit, reachedUsageLimit } from "./run-limits.js";
+import { type RunCheckpoint, RunSaver } from "./run-saver.js";
 import { RunStop } from "./run-stop.js";
 import { Step } from "./step.js";
 import { StepRun } from "./step-run.js";
@@ -52,6 +61,8 @@ const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_
 export interface ExecutionHost {
   readonly cursors: Cursors;
   readonly leases: Leases;
+  /** Whether a worker executes the runs. Their journals name its process. */
+  readonly isWorker: boolean;
   emit(sessionId: string, branch: string, event: RunEventBody): void;
   /** Emits the error that has ended a run. */
   emitError(event: RunErrorEvent): void;
@@ -66,6 +77,8 @@ export class Execution {
   readonly #reader: SessionReader;
   readonly #cursor: BranchCursor;
   readonly #claim: Claim;
+  /** What the first step starts with, until it has started. */
+  #start: StepStart | undefined;
   readonly #journal: Journal;
   readonly #saver: RunSaver;
   readonly #stop = new RunStop();
@@ -77,23 +90,35 @@ export class Execution {
   #usage: Usage | undefined;
   /** The usage of the session at the end of the last attempt of a step. */
   #attemptUsage: Usage | undefined;
+  /** The effects that failed in the last attempt of the current step. */
+  #failedBefore: readonly number[] = [];
   #state: unknown;
   #step: Step | undefined;
   /** The number of steps that an external loop had completed when it ended. */
   #openSteps = 0;
   #isDraining = false;
+  /** Whether the state of the current step has been loaded. */
+  #isLoaded = false;
 
-  constructor(host: ExecutionHost, reader: SessionReader, branch: string, agent: Agent, claim: Claim) {
+  constructor(
+    host: ExecutionHost,
+    reader: SessionReader,
+    branch: string,
+    agent: Agent,
+    { claim, start }: ClaimedBranch,
+  ) {
     this.#host = host;
     this.#reader = reader;
     this.branch = branch;
     this.agent = agent;
     this.#claim = claim;
+    this.#start = start;
     this.#cursor = host.cursors.get(reader, branch);
     this.#detector = agent.definition.createDetector();
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
     this.#journal = new Journal(reader, branch, claim, host.leases, {
+      isWorker: host.isWorker,
       onResults: (results) => this.#saver.addResults(results),
       onFailure: (error) => this.#requestStop(error),
     });
@@ -174,7 +199,7 @@ export class Execution {
       this.#state = step.state;
       this.#attemptUsage = step.usage;
       if (end.kind === "fatal") return await this.#stopIn(step, end.error);
-      await Promise.race([step.settled(), this.#stop.requested]);
+      if (step.isBusy) await Promise.race([step.settled(), this.#stop.requested]);
       if (this.#stop.error) return await this.#stopIn(step, this.#stop.error);
       this.#step = undefined;
       this.#openSteps = step.stepsDone;
@@ -183,11 +208,12 @@ export class Execution {
       // An external loop decides itself whether to try again.
       if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
-        const { error, index, isOwn, unstored } = end;
+        const { error, failed, isOwn, unstored } = end;
         // The effect has happened, but its result is lost. When the run is resumed, the policy of the effect decides.
-        if (unstored && index !== undefined) this.#journal.add({ op: "start", index, started: unstored });
+        if (unstored) this.#journal.add({ op: "start", index: unstored.index, started: unstored.started });
+        for (const index of failed) this.#journal.add({ op: "again", index });
         if (isOwn) return await this.#endWithError(failedInStep, toReasonLine(error), error);
-        const giveUp = await this.#retryStep(error, index);
+        const giveUp = await this.#retryStep(error, failed);
         if (giveUp !== undefined) return await this.#endWithError(usedUp, giveUp, error);
         ({ state, entries } = await this.#load());
         continue;
@@ -228,6 +254,7 @@ export class Execution {
       keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.origin}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, entries) => this.#checkpoint(trigger, entries),
+      checkpointWithNext: (trigger) => this.#checkpointWithNext(trigger),
       emit: (event) => this.#emit(event),
     };
   }
@@ -235,19 +262,23 @@ export class Execution {
   /** Loads the state at the start of the current step, and the entries of its journal. */
   async #load(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
     const { number } = this.#claim;
-    const { tape, first, count, loop } = this.#journal.record;
+    const { record } = this.#journal;
     const reader = this.#reader;
+    const start = this.#start;
+    this.#start = undefined;
+    this.#isLoaded = false;
     try {
       const row = await this.#readBoundary();
-      const shadow = await loadShadow(reader, number, row);
+      const { shadow, entries, results } = start ?? (await loadStepStart(reader, this.#cursor, number, row, record));
       const state = shadowToValue(shadow, reader.context.registry);
-      const { entries, results } = await readEntries(reader, number, { tape, start: first, count });
       // The next save is compared with this state.
       this.#cursor.keepShadow(row, shadow);
       this.#saver.clearResults();
       this.#saver.addResults(results);
-      this.#detector?.load(loop);
-      return { state: await migrateAgentState(this.agent, reader.sessionId, state, row.version), entries };
+      this.#detector?.load(record.loop);
+      const migrated = await migrateAgentState(this.agent, reader.sessionId, state, row.version);
+      this.#isLoaded = true;
+      return { state: migrated, entries };
     } catch (error) {
       // Missing data may have been deleted with its session: then that is the error to report.
       await this.#journal.refresh();
@@ -267,17 +298,11 @@ export class Execution {
   }
 
   #overLimit(usage: Required<Usage>): string | undefined {
-    return reachedLimit(this.agent.definition.limits, usage, this.#worked());
+    return reachedUsageLimit(this.agent.definition.limits, usage, this.#worked());
   }
 
-  /** The reason to halt a run that has reached a limit of its steps. */
   #overStepLimit(): string | undefined {
-    const { steps, stepsPerTurn } = this.agent.definition.limits;
-    if (steps !== undefined && this.#steps >= steps) return `the limit of ${steps} steps is reached`;
-    const inTurn = this.#steps - (this.run.stepsBefore ?? 0);
-    if (stepsPerTurn === undefined || inTurn < stepsPerTurn) return undefined;
-    const limit = `the limit of ${stepsPerTurn.toLocaleString("en-US")} steps in one turn is reached`;
-    return `${limit}. If this is not a loop, raise limits.stepsPerTurn; { resume: true } resumes the run with a new count`;
+    return reachedStepLimit(this.agent.definition.limits, this.#steps, this.#steps - (this.run.stepsBefore ?? 0));
   }
 
   /** Milliseconds of work so far, over all restarts. */
@@ -285,12 +310,21 @@ export class Execution {
     return this.#claim.journal.worked + performance.now() - this.#startedAt;
   }
 
-  /** Waits before a step that has thrown is tried again. Returns the reason to halt if its attempts are used up. */
-  async #retryStep(error: unknown, index: number | undefined): Promise<string | undefined> {
+  /**
+   * Waits before a step that has thrown is tried again. Returns the reason to halt if its attempts are used up.
+   *
+   * If the failed effects are not those of the previous attempt, the earlier ones have a result now and are not executed again.
+   * The step has made progress, so its attempts are counted from the beginning.
+   *
+   * @param failed the effects that failed in this attempt
+   */
+  async #retryStep(error: unknown, failed: readonly number[]): Promise<string | undefined> {
     const { retry } = this.agent.definition;
-    const failures = this.#journal.record.failures + 1;
+    const before = this.#failedBefore;
+    this.#failedBefore = failed;
+    const hasProgressed = failed.length > 0 && before.length > 0 && !failed.some((index) => before.includes(index));
+    const failures = hasProgressed ? 1 : this.#journal.record.failures + 1;
     const reason = toReasonLine(error);
-    if (index !== undefined) this.#journal.add({ op: "again", index });
     if (failures >= retry.attempts) {
       return `${failures} attempts in a row have failed, the last one with ${reason} (to try again, run it with { resume: true })`;
     }
@@ -324,16 +358,20 @@ export class Execution {
     thrown: unknown,
   ): Promise<RunResult> {
     const end = toEnd(reason, this.#attemptUsage ?? {}, toRunError(thrown));
-    const step = this.#steps + 1;
     const result = await this.#endWith(end).catch((error: unknown) => {
       if (!isSavepointError(error, "INVALID_STATE")) throw error;
       // The step has put a value into its state that cannot be stored, and then thrown. What it threw matters more.
       return this.#endWithoutCheckpoint(end);
     });
+    return this.#reported(result, thrown);
+  }
+
+  /** Emits the error that has ended the run, unless the run was cancelled. */
+  #reported(result: RunResult, thrown: unknown): RunResult {
     const { sessionId } = this.#reader;
     if (result.status === "failed" || (result.status === "halted" && result.error)) {
-      const { status } = result;
-      this.#host.emitError({ sessionId, branch: this.branch, step, status, reason: result.reason, error: thrown });
+      const { status, reason } = result;
+      this.#host.emitError({ sessionId, branch: this.branch, step: this.#steps + 1, status, reason, error: thrown });
     }
     return result;
   }
@@ -371,17 +409,40 @@ export class Execution {
     return true;
   }
 
+  /** Saves a checkpoint with the next write of the journal. See {@link StepHost.checkpointWithNext}. */
+  async #checkpointWithNext(trigger: string): Promise<void> {
+    this.#state = this.#step?.state ?? this.#state;
+    const entries = this.#journal.added;
+    const checkpoint = this.#toCheckpoint({
+      status: "running",
+      trigger,
+      midStep: true,
+      shown: true,
+      held: true,
+      entries,
+    });
+    const info = await this.#journal.writeWithNext(async () =>
+      this.#saver.hasCheckpoint(entries) ? undefined : this.#saver.save(checkpoint),
+    );
+    if (info) this.#emit({ type: "checkpoint", checkpoint: info });
+  }
+
   async #save({ steps, ...fields }: CheckpointFields): Promise<void> {
-    const info = await this.#saver.save({
+    await this.#journal.writeDeferred();
+    const info = await this.#saver.save(this.#toCheckpoint(fields, steps));
+    this.#steps = steps ?? this.#steps;
+    if (fields.shown) this.#emit({ type: "checkpoint", checkpoint: info });
+  }
+
+  #toCheckpoint(fields: Omit<CheckpointFields, "steps">, steps?: number): RunCheckpoint {
+    return {
       usage: this.#step?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
       ...fields,
       state: this.#state,
       step: steps ?? this.#currentStep(fields.status),
       worked: this.#worked(),
       loop: this.#detector?.save() ?? "",
-    });
-    this.#steps = steps ?? this.#steps;
-    if (fields.shown) this.#emit({ type: "checkpoint", checkpoint: info });
+    };
   }
 
   /** The step number of a checkpoint in the middle: the current step or, of a running external loop, the last completed one. */
@@ -404,6 +465,13 @@ export class Execution {
   /** Ends a run that cannot continue in this process. */
   async #fail(error: Error): Promise<RunResult> {
     if (error instanceof CancelledError) return this.#finishCancel(error);
+    // The step has left a value in its state that cannot be stored.
+    if (isSavepointError(error, "INVALID_STATE") && this.#isLoaded && !this.agent.definition.open) {
+      this.#stop.abortEffects(error);
+      const end = failedInStep(toReasonLine(error), this.#attemptUsage ?? {}, toRunError(error));
+      const result = await this.#endWithoutCheckpoint(end).catch(() => undefined);
+      if (result) return this.#reported(result, error);
+    }
     // Entries are recorded whatever the error is, unless the journal itself has failed.
     await this.#journal.flush().catch(() => {});
     this.#journal.close(error);
@@ -447,16 +515,4 @@ export class Execution {
       return this.#fail(error as Error);
     }
   }
-}
-
-/** The reason to halt a run that has reached a limit of its usage. */
-function reachedLimit(
-  { tokens, cost, time }: AgentSpec["limits"],
-  usage: Required<Usage>,
-  worked: number,
-): string | undefined {
-  if (tokens !== undefined && usage.tokens >= tokens) return `the limit of ${tokens} tokens is reached`;
-  if (cost !== undefined && usage.cost >= cost) return `the limit of ${cost} in cost is reached`;
-  if (time !== undefined && worked >= time) return `the limit of ${time} ms of work is reached`;
-  return undefined;
 }

@@ -1,6 +1,7 @@
 /** Errors that end a run: whether to try again, and the form in which they are stored. */
 import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 import type { RunError } from "../../records/index.js";
+import { hideOwnFrames } from "../../util/index.js";
 import { isTransient } from "../agent/index.js";
 import { describeThrown, isError, toReason } from "../journal/index.js";
 
@@ -30,12 +31,32 @@ export function mayPass(thrown: unknown): boolean {
   );
 }
 
+/** The errors that the language throws for invalid code. */
+const CODE_ERRORS: ReadonlySet<string> = new Set(["RangeError", "ReferenceError", "SyntaxError", "TypeError"]);
+
+/**
+ * Returns whether an error shows a bug in the code that threw it, so that another attempt would throw it again. Never throws.
+ *
+ * All causes must be such errors too: `fetch failed` is a TypeError whose cause is a network error. A SyntaxError about JSON does
+ * not count, because it is usually caused by the reply of a service.
+ */
+export function isProgrammingError(thrown: unknown): boolean {
+  if (mayPass(thrown)) return false;
+  const causes = causesOf(thrown);
+  return causes.length > 0 && causes.every(isCodeError);
+}
+
+function isCodeError(error: unknown): boolean {
+  const { name, message } = error as Error;
+  return CODE_ERRORS.has(name) && !(name === "SyntaxError" && String(message).includes("JSON"));
+}
+
 /** Converts a thrown value to the form in which it is stored with the run, of a few kilobytes at most. Never throws. */
 export function toRunError(thrown: unknown): RunError {
   try {
     if (!isError(thrown)) return { name: "Error", message: describeThrown(thrown).slice(0, MAX_MESSAGE) };
     const name = String(thrown.name).slice(0, MAX_NAME);
-    const stack = causesOf(thrown).map(boundedStack).join("\ncaused by: ").slice(0, MAX_STACK);
+    const stack = causesOf(hideOwnFrames(thrown)).map(boundedStack).join("\ncaused by: ").slice(0, MAX_STACK);
     return { name, message: String(thrown.message).slice(0, MAX_MESSAGE), ...(stack !== "" && { stack }) };
   } catch {
     // A getter of the error has thrown.

@@ -18,7 +18,7 @@ export function unknownOutcomeQuestion({ index, started }: StartedEffect, regist
   const callArguments = args === undefined ? undefined : shadowToValue(args, registry);
   const call: ToolCall = { id: callId, name, ...(callArguments !== undefined && { arguments: callArguments }) };
   const what = `${KIND_NAMES[kind] ?? "effect"} ${JSON.stringify(name)}${kind === "tool" ? describeArguments(callArguments) : ""}`;
-  const text = `Did the ${what} happen? It was started at ${new Date(at).toISOString()} and interrupted before its result was recorded. Answer { happened: true, result } or { happened: false }.`;
+  const text = `Did the ${what} happen? It was started at ${new Date(at).toISOString()} and interrupted before its result was recorded.`;
   return { id: `q${index}`, kind: "unknown", text, call, startedAt: at };
 }
 

@@ -1,4 +1,5 @@
 /** The results that a step has received, and what follows from them: usage, loop detection and checkpoint triggers. */
+import { isSavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { EffectKind, LoopVerdict } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
@@ -6,6 +7,7 @@ import { shouldCheckpoint } from "../agent/index.js";
 import { type EffectStart, isError, reviveError, stackOf } from "../journal/index.js";
 import type { AttemptResult } from "./attempt.js";
 import { addUsage, textOfReply } from "./reply.js";
+import { isProgrammingError, mayPass } from "./run-error.js";
 import type { EffectEnd, StartedEffect, StepHost } from "./step-types.js";
 
 const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
@@ -18,6 +20,8 @@ interface ErrorSource {
   readonly started: EffectStart;
   /** The number of results delivered so far, including this one. */
   readonly delivered: number;
+  /** The error that the step got. */
+  readonly error: Error;
 }
 
 /** An outcome that is delivered to the step. */
@@ -54,7 +58,7 @@ export class StepResults {
     if ("error" in outcome) {
       const stack = attempted && "error" in attempted ? stackOf(attempted.error) : undefined;
       const error = reviveError(outcome.error, stack);
-      this.#errors.set(error, { index, started, delivered });
+      this.#errors.set(error, { index, started, delivered, error });
       return { error };
     }
     const value =
@@ -81,6 +85,23 @@ export class StepResults {
       // A getter of the error has thrown.
     }
     return undefined;
+  }
+
+  /**
+   * The effects to execute again: the given one, which failed, and those that the step started in parallel and that failed after
+   * it in the same way. An effect that failed with an error of Savepoint, such as an unknown outcome, is included only if the
+   * error may be temporary.
+   */
+  failedFrom(source: ErrorSource): number[] {
+    const isBug = isProgrammingError(source.error);
+    const failed = [...this.#errors.values()].filter(
+      (each) =>
+        each === source ||
+        (each.delivered > source.delivered &&
+          isProgrammingError(each.error) === isBug &&
+          (!isSavepointError(each.error) || mayPass(each.error))),
+    );
+    return failed.map(({ index }) => index);
   }
 
   #updateTrigger(kind: EffectKind): void {

@@ -11,7 +11,7 @@ import {
   type EffectContext,
   type EffectOptions,
   type LlmContext,
-  type LlmOptions,
+  type OpenLlmOptions,
   type OpenToolOptions,
   type Reply,
   type Run,
@@ -80,13 +80,14 @@ export class StepRun implements Run {
     if (next !== undefined) this.state = next;
   }
 
+  /** Calls a model. Only an external loop may pass `early`. */
   llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,
-    options: LlmOptions<Awaited<Result>> = {},
+    options: OpenLlmOptions<Awaited<Result>> = {},
   ): Promise<Reply<Awaited<Result>>> {
     return this.#try(() => {
       checkFunction(call, "llm");
-      const { name = "llm", input, usage, retry = {} } = options;
+      const { name = "llm", input, usage, retry = {}, early } = options;
       const { registry } = this.#host.context;
       const args = input === undefined ? {} : { args: hashValue(input, registry) };
       const settings: EffectSettings = {
@@ -94,6 +95,7 @@ export class StepRun implements Run {
         retry,
         usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
         emit: (delta) => this.#step.emitDelta(name, delta),
+        isEarly: early,
       };
       // With `emit` in its settings, an effect gets a context that has it too.
       const body = call as EffectBody;
@@ -130,6 +132,10 @@ export class StepRun implements Run {
 
   remember<Value>(name: string, make: () => Value): Value {
     return this.#step.immediate({ kind: "effect", name: String(name) }, make);
+  }
+
+  flush(): Promise<void> {
+    return this.#step.flush();
   }
 
   async stepDone(trigger: string): Promise<void> {

@@ -19,16 +19,16 @@ import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect, 
 export type StepEnd =
   | { readonly kind: "returned"; readonly completion: Completion<unknown> | undefined }
   /**
-   * @property index the effect whose error it is, if no effect was started after it
+   * @property failed the effects to be executed again, because they failed and no effect was started after that
    * @property isOwn whether it is an error of the agent's code, so that another attempt would throw it again
-   * @property unstored the effect that was executed and returned a value that cannot be stored, if that is the error
+   * @property unstored the start of an effect that was executed and returned a value that cannot be stored, if that is the error
    */
   | {
       readonly kind: "threw";
       readonly error: unknown;
-      readonly index: number | undefined;
+      readonly failed: readonly number[];
       readonly isOwn: boolean;
-      readonly unstored?: EffectStart;
+      readonly unstored?: { readonly index: number; readonly started: EffectStart } | undefined;
     }
   | { readonly kind: "suspended"; readonly questions: readonly Question[]; readonly wakeAt: number | undefined }
   | { readonly kind: "halted"; readonly reason: string }
@@ -56,6 +56,11 @@ export interface StepHost {
    * already durable, so that no such checkpoint can be saved.
    */
   checkpoint(trigger: string, entries: number): Promise<boolean>;
+  /**
+   * Saves a checkpoint of the state and the entries of this moment with the next write. The state must not be modified until the
+   * promise resolves.
+   */
+  checkpointWithNext(trigger: string): Promise<void>;
   emit(event: RunEventBody): void;
 }
 
@@ -101,4 +106,6 @@ export interface EffectSettings {
   readonly stopped?: AbortSignal | undefined;
   /** Called with the parts of a streamed reply. */
   readonly emit?: (delta: unknown) => void;
+  /** Whether an external loop gets the result before it is durable. */
+  readonly isEarly?: boolean | undefined;
 }

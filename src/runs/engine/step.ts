@@ -16,7 +16,7 @@ import {
 } from "../journal/index.js";
 import { type EffectOwner, EffectRunner, needsIntent } from "./effect-runner.js";
 import { ReplayLog } from "./replay-log.js";
-import { mayPass } from "./run-error.js";
+import { isProgrammingError, mayPass } from "./run-error.js";
 import { StepActivity } from "./step-activity.js";
 import { isSavepointError } from "../../errors.js";
 import { calledAfterEnd, nestedEffect, nondeterminism } from "./step-errors.js";
@@ -93,7 +93,17 @@ export class Step implements EffectOwner {
 
   /** Ends the attempt as if an effect had thrown this error. */
   fail(error: unknown): void {
-    this.#finish({ kind: "threw", error, index: undefined, isOwn: false });
+    this.#finish({ kind: "threw", error, failed: [], isOwn: false });
+  }
+
+  /** See {@link EffectOwner.isDurable}. */
+  get isDurable(): boolean {
+    return this.results.pendingTrigger === undefined && this.#host.journal.isDurable;
+  }
+
+  /** Whether an effect is in flight. */
+  get isBusy(): boolean {
+    return this.#activity.inFlight > 0;
   }
 
   /** Resolves when no effect is in flight. */
@@ -163,7 +173,7 @@ export class Step implements EffectOwner {
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
     // An external loop may use the result in ways that cannot be replayed, so the result must be durable before the loop gets it.
-    if (this.#host.definition.open) await this.#host.journal.flush();
+    if (this.#host.definition.open && !settings.isEarly) await this.#host.journal.flush();
     return this.#deliver({ effect, outcome, usage, attempted }, (deliver) =>
       this.#replay.deliveries.deliverLive(deliver),
     );
@@ -184,12 +194,20 @@ export class Step implements EffectOwner {
     return value;
   }
 
-  /** Saves a checkpoint after a step of an external loop, unless the step is replayed. */
+  /** Resolves when all entries so far are durable. */
+  flush(): Promise<void> {
+    return this.#host.journal.flushEntries();
+  }
+
+  /**
+   * Saves a checkpoint after a step of an external loop, unless the step is replayed. It is part of the next write of entries, so
+   * a loop that does not wait for it makes one write less.
+   */
   async stepDone(trigger: string): Promise<void> {
     this.stepsDone++;
     if (this.isOver || this.#activity.inFlight > 0 || this.#replay.isReplaying) return;
     try {
-      await this.#host.checkpoint(trigger, this.#host.journal.added);
+      await this.#host.checkpointWithNext(trigger);
     } catch (error) {
       // The run was cancelled. The loop never continues from here, as with an effect that is started after the end of a run.
       if (!(error instanceof CancelledError)) throw error;
@@ -293,7 +311,8 @@ export class Step implements EffectOwner {
       if (trigger !== undefined && isNew && this.#activity.inFlight === 1) {
         this.results.pendingTrigger = undefined;
         if (!(await this.#host.checkpoint(trigger, entriesBefore))) this.results.pendingTrigger = trigger;
-      } else await journal.flush();
+      } else if (this.#host.definition.open) await journal.flushEntries();
+      else await journal.flush();
       await journal.checkLease();
       return true;
     } catch (error) {
@@ -343,14 +362,14 @@ export class Step implements EffectOwner {
 
   async #returned(returned: unknown): Promise<void> {
     this.#hasSettled = true;
-    await this.settled();
+    if (this.isBusy) await this.settled();
     await this.#replay.deliveries.drained();
     const { unmatched } = this.#replay;
     if (unmatched && !this.isOver) return this.#differs(unmatched, undefined);
     const completion = returned instanceof Completion ? returned : this.#completion;
     if (returned !== undefined && !(returned instanceof Completion)) {
       const message = `A step returned ${describeThrown(returned).slice(0, 100)}. Return run.complete(output), run.fail(reason) or run.halt(reason) to end the run, or nothing to continue with the next step.`;
-      return this.#finish({ kind: "threw", error: invalidArgument(message), index: undefined, isOwn: true });
+      return this.#finish({ kind: "threw", error: invalidArgument(message), failed: [], isOwn: true });
     }
     this.#finish({ kind: "returned", completion });
   }
@@ -363,10 +382,12 @@ export class Step implements EffectOwner {
     // An effect that was started after the error was delivered may depend on the error. In this case the next attempt replays the
     // error instead of executing the failed effect again.
     const isLast = source && this.#deliveredAtLastStart < source.delivered;
-    const unstored = isLast && isSavepointError(error, "INVALID_STATE") ? source.started : undefined;
-    const isOwn = unstored !== undefined || (!source && !mayPass(error));
-    const index = isLast ? source.index : undefined;
-    this.#finish({ kind: "threw", error, index, isOwn, ...(unstored && { unstored }) });
+    const unstored = isLast && isSavepointError(error, "INVALID_STATE") ? source : undefined;
+    // The outcome of the effect is unknown, and its policy does not allow another execution.
+    const isUnknown = isSavepointError(source?.error, "OUTCOME_UNKNOWN");
+    const isBug = source ? isProgrammingError(source.error) : !mayPass(error);
+    const failed = !isLast || unstored || isUnknown ? [] : this.results.failedFrom(source);
+    this.#finish({ kind: "threw", error, failed, isOwn: isBug || isUnknown || unstored !== undefined, unstored });
   }
 
   #halt(reason: string): void {

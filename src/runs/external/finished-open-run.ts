@@ -83,6 +83,8 @@ export class FinishedOpenRun implements OpenRun {
 
   async stepDone(): Promise<void> {}
 
+  async flush(): Promise<void> {}
+
   async complete(): Promise<RunResult> {
     if (this.finished.status === "completed") return this.finished;
     throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot be completed.`);

@@ -88,6 +88,10 @@ export class LiveOpenRun implements OpenRun {
   readonly llm: OpenRun["llm"] = (call, options) =>
     this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
 
+  flush(): Promise<void> {
+    return this.#unlessEnded(() => this.#run.flush());
+  }
+
   readonly tool: OpenRun["tool"] = (call, run, options) => this.#unlessEnded(() => this.#run.tool(call, run, options));
 
   readonly effect: OpenRun["effect"] = (name, run, options) =>
@@ -98,7 +102,11 @@ export class LiveOpenRun implements OpenRun {
   }
 
   stepDone(trigger = "step"): Promise<void> {
-    return this.#unlessEnded(() => this.#run.stepDone(trigger));
+    const done = this.#unlessEnded(() => this.#run.stepDone(trigger));
+    // A loop need not wait for it, so a rejection must not be unhandled. All other calls report that the run has ended, and the
+    // end of the turn reports a state that cannot be stored.
+    done.catch(() => {});
+    return done;
   }
 
   async complete(output?: unknown): Promise<RunResult> {

@@ -20,7 +20,7 @@ export interface CheckpointActivity extends CheckpointInfo {
         /** The beginning of the last reply of the model. */
         readonly reply: string | undefined;
         readonly usage: Usage | undefined;
-        /** Milliseconds from the start of the first effect to the end of the last one. */
+        /** Milliseconds in which at least one model, tool or other effect was executed: not those of questions and sleeps. */
         readonly duration: number | undefined;
         /** The number of effects; a lower bound if `isPartial`. */
         readonly effects: number;
@@ -115,15 +115,24 @@ function summarize(listed: ReturnType<EffectTracker["add"]>, isPartial: boolean)
   const reply = effects.filter(({ kind, outcome }) => kind === "llm" && outcome === "recorded").at(-1);
   const used = effects.flatMap(({ usage }) => (usage ? [usage] : []));
   const total = (field: keyof Usage): number => used.reduce((sum, usage) => sum + (usage[field] ?? 0), 0);
-  const timed = effects.filter(({ duration }) => duration !== undefined);
-  const start = Math.min(...timed.map(({ startedAt }) => startedAt));
-  const end = Math.max(...timed.map(({ startedAt, duration = 0 }) => startedAt + duration));
+  const timed = effects.filter(({ kind, duration }) => duration !== undefined && kind !== "ask" && kind !== "sleep");
   return {
     tools,
     reply: reply && findReplyText(reply.value)?.slice(0, MAX_REPLY),
     usage: used.length > 0 ? { tokens: total("tokens"), cost: total("cost") } : undefined,
-    duration: timed.length > 0 ? end - start : undefined,
+    duration: timed.length > 0 ? timeIn(timed) : undefined,
     effects: effects.length,
     isPartial,
   };
+}
+
+/** How long at least one of the effects was executed. The time between them, in which the process may have been dead, does not count. */
+function timeIn(effects: readonly { readonly startedAt: number; readonly duration: number | undefined }[]): number {
+  let [total, end] = [0, 0];
+  for (const { startedAt, duration = 0 } of [...effects].sort((a, b) => a.startedAt - b.startedAt)) {
+    const from = Math.max(startedAt, end);
+    end = Math.max(end, startedAt + duration);
+    total += Math.max(0, end - from);
+  }
+  return total;
 }

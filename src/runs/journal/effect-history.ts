@@ -42,8 +42,6 @@ export class EffectTracker {
   #step: number | undefined;
   #turn: number | undefined;
   #worker: string | undefined;
-  /** The processes by tape and epoch. */
-  readonly #workers = new Map<string, string>();
 
   /** @param isRunning whether effects without a result at the end are in progress */
   constructor(reader: SessionReader, options: JournalOptions, isRunning: boolean) {
@@ -55,7 +53,6 @@ export class EffectTracker {
   /** Adds entries of one source. Returns the effects that are complete, in the order of their numbers. */
   add(source: EntrySource, results: readonly EntryResult[]): Listed[] {
     const done: Listed[] = [];
-    const tape = source.piece?.tape ?? 0;
     for (const result of results) {
       if ("unreadable" in result) {
         done.push(...this.end(), toHole(source, result.unreadable));
@@ -63,12 +60,7 @@ export class EffectTracker {
       }
       const { mark, worker } = result.entry;
       if (mark && !mark.continues) done.push(...this.end());
-      if (worker) this.#workers.set(`${tape}/${worker.epoch}`, worker.name);
-      if (mark) {
-        this.#step = mark.step;
-        this.#turn = mark.turn;
-        this.#worker = this.#workers.get(`${tape}/${mark.epoch}`);
-      }
+      if (mark) [this.#step, this.#turn, this.#worker] = [mark.step, mark.turn, worker];
       // A tool call that is kept when its step is restarted is listed already.
       if (!isRepeated(result.entry)) this.#apply(source, result.entry, result.holes);
     }

@@ -49,7 +49,10 @@ export function hashText(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }
 
+/** The characters of the hash of a value: 132 bits, because every model call stores one. */
+const HASH_LENGTH = 22;
+
 /** The hash of a value, by which the inputs of models are compared. */
 export function hashValue(value: unknown, registry: ClassRegistry): string {
-  return hashText(JSON.stringify(valueToShadow(value, registry)));
+  return hashText(JSON.stringify(valueToShadow(value, registry))).slice(0, HASH_LENGTH);
 }

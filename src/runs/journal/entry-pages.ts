@@ -19,6 +19,7 @@ import {
   type Unreadable,
 } from "../../state/index.js";
 import { isEntry, type JournalOperation, shadowToEntry } from "./entry.js";
+import { withItems } from "./known-items.js";
 
 /** Items that are read with one request. */
 const PAGE_ITEMS = 256;
@@ -143,23 +144,4 @@ export async function decodePage(
 function withoutValues(tree: Record<string, never>, keepArguments: boolean): Record<string, never> {
   const kept = Object.entries(tree).filter(([key]) => keepArguments || key !== "a");
   return Object.fromEntries(kept.map(([key, value]) => [key, key === "v" ? null : value])) as Record<string, never>;
-}
-
-/** A reader that has these items already: the parts of an entry are the items before it. */
-function withItems(state: StateReader, have: Piece, items: readonly (Frame | Unreadable)[]): StateReader {
-  const end = have.start + have.count;
-  const isHere = ({ tape, start, count }: Piece): boolean =>
-    tape === have.tape && start >= have.start && start + count <= end;
-  return {
-    blob: (hash) => state.blob(hash),
-    items: async (pieces) => {
-      const elsewhere = pieces.filter((piece) => !isHere(piece));
-      const read = elsewhere.length > 0 ? await state.items(elsewhere) : [];
-      let next = 0;
-      return pieces.flatMap((piece) => {
-        if (!isHere(piece)) return read.slice(next, (next += piece.count));
-        return items.slice(piece.start - have.start, piece.start - have.start + piece.count);
-      });
-    },
-  };
 }

@@ -24,6 +24,7 @@ import {
   type ShadowObject,
   ValueNode,
 } from "../../state/index.js";
+import { withItems } from "./known-items.js";
 import type { RecordedError } from "./recorded-error.js";
 
 /** The identity of an effect, by which a replayed step is checked against what was recorded. */
@@ -71,8 +72,8 @@ export type Settler = "answer" | "verify";
 /** One entry of a journal. */
 export type JournalOperation = EntryFields & {
   readonly mark?: StepMark;
-  /** The process that has claimed the branch; in the first entry after a claim. */
-  readonly worker?: { readonly epoch: number; readonly name: string };
+  /** The process of the worker that executes the step; in entries with a mark. */
+  readonly worker?: string;
 };
 
 type EntryFields =
@@ -132,7 +133,8 @@ export function encodeEntries(entries: readonly JournalOperation[], tape: number
     for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
     const { json, refs } = encoded.skeleton;
     // The number of preceding items that belong to the entry: readers start at the end of the tape.
-    items.push({ json: `{"m":${encoded.items.length},${json.slice(1)}`, refs });
+    const own = encoded.items.length;
+    items.push({ json: own > 0 ? `{"m":${own},${json.slice(1)}` : json, refs });
     ends.push(items.length);
     if (node?.piece) results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
   }
@@ -148,9 +150,13 @@ export interface DecodedEntries {
 }
 
 /** Reads the entries on these items. Throws `DAMAGED` if one is unreadable: without it, effects would be executed again. */
-export async function readEntries(reader: SessionReader, number: number, piece: Piece): Promise<DecodedEntries> {
+export async function readEntries(
+  reader: SessionReader,
+  number: number,
+  piece: Piece,
+  state = reader.stateReader(number),
+): Promise<DecodedEntries> {
   if (piece.count === 0) return { entries: [], results: [], frames: [] };
-  const state = reader.stateReader(number);
   const frames: Frame[] = [];
   let shadows: Shadow[];
   try {
@@ -164,7 +170,7 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
     }
     frames.reverse();
     const parts = frames.map((frame, index) => ({ tree: parseFrame(frame, piece.tape), path: `/${index}` }));
-    shadows = await decodeParts(parts, state);
+    shadows = await decodeParts(parts, withItems(state, piece, found));
   } catch (error) {
     throw damagedJournal(reader, (error as Error).message, error);
   }
@@ -196,7 +202,7 @@ export const isEntry = objectOf({
   f: optional(oneOf(1)),
   e: optional(isNumber),
   s: optional(tupleOf(isCounter, isCounter, isCounter, optional(oneOf(1)))),
-  p: optional(tupleOf(isCounter, isString)),
+  h: optional(isString),
   x: optional(objectOf({ name: isString, message: isString })),
   u: optional(objectOf({ tokens: optional(isNumber), cost: optional(isNumber) })),
 });
@@ -236,21 +242,20 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
   if ("settledBy" in entry && entry.settledBy) shadow["b"] = entry.settledBy === "answer" ? "a" : "v";
   const { mark, worker } = entry;
   if (mark) shadow["s"] = [mark.step, mark.epoch, mark.turn, ...(mark.continues ? [1] : [])];
-  if (worker) shadow["p"] = [worker.epoch, worker.name];
+  if (worker !== undefined) shadow["h"] = worker;
   return { shadow, node };
 }
 
 /** Decodes an entry. Its shape was checked when its frame was found. */
 export function shadowToEntry(shadow: ShadowObject): JournalOperation {
-  const { s, p } = shadow;
+  const { s, h } = shadow;
   const [step, epoch, turn, continues] = (s ?? []) as [number?, number?, number?, 1?];
-  const [since, name] = (p ?? []) as [number?, string?];
   return {
     ...toEntryFields(shadow),
     ...(step !== undefined && {
       mark: { step, epoch: epoch as number, turn: turn as number, continues: continues === 1 },
     }),
-    ...(since !== undefined && { worker: { epoch: since, name: name as string } }),
+    ...(h !== undefined && { worker: h as string }),
   };
 }
 

@@ -14,9 +14,11 @@ export {
   type Settler,
   type StoredResult,
 } from "./entry.js";
+export { JointReader } from "./known-items.js";
 export { type EffectMatcher, IdentityMatcher, OrderMatcher } from "./effect-matcher.js";
 export { forkWithResults } from "./fork-with-results.js";
-export { CancelledError, Journal, type JournalBatch, type JournalWrite, leaseLost } from "./journal.js";
+export { CancelledError, Journal, leaseLost } from "./journal.js";
+export type { JournalBatch, JournalWrite } from "./journal-write.js";
 export { type CheckpointActivity, readActivities } from "./activity.js";
 export { readEffectsAfter } from "./effects-after.js";
 export type { EffectSummary, JournalEntry, JournalHole, JournalOptions } from "./journal-entry.js";

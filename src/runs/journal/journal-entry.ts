@@ -44,7 +44,10 @@ export interface JournalEntry {
   readonly arguments: unknown;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
-  /** How long it took, with all attempts, in milliseconds; for a question, until the answer. `undefined` without a result. */
+  /**
+   * How long it took, with all attempts, in milliseconds; for a question, the time until the answer. `undefined` if there is no
+   * result, or if a person gave the result.
+   */
   readonly duration: number | undefined;
   /** How often its function was called. */
   readonly attempts: number;
@@ -54,17 +57,21 @@ export interface JournalEntry {
    * because it failed or a person answered that it did not happen.
    */
   readonly outcome: "recorded" | "failed" | "running" | "unknown" | "again";
-  /** What settled its outcome, if that was unknown: a person's answer, or the function `verify` of the tool. */
+  /**
+   * What settled its outcome, if the outcome was unknown: a person's answer, or the function `verify` of the tool. If the answer
+   * was that it did not happen, the effect was executed again and has a duration.
+   */
   readonly settledBy: Settler | undefined;
   /** The value that it returned. */
   readonly value: unknown;
+  /** The error that it threw; with the outcome `again`, in its last attempt. */
   readonly error: { readonly name: string; readonly message: string } | undefined;
   readonly usage: Usage | undefined;
   /** When a sleep ends, in milliseconds since 1970. */
   readonly until: number | undefined;
   /**
-   * The host and the pid of the process that executed it. Only the first effect after a claim names them, so it is `undefined` if
-   * that effect was not read: it was pruned, it is in an earlier step, or the order is `newest`.
+   * The host and the pid of the worker that executed it, such as `web-1:4711`. Of a long host name only the end is stored.
+   * `undefined` if `sp.run()` or `sp.recover()` executed it.
    */
   readonly worker: string | undefined;
   /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
@@ -115,12 +122,12 @@ export function describeEffect(
   const ends = operations.filter((each) => each.op === "end");
   const end = last.op === "end" ? last : undefined;
   const outcome = "outcome" in last ? last.outcome : undefined;
-  const error = outcome && "error" in outcome ? outcome.error : undefined;
+  const isAgain = last.op === "again";
+  // An effect that is to be executed again shows the error with which it failed.
+  const ended = outcome ?? (isAgain && !last.settledBy ? ends.at(-1)?.outcome : undefined);
+  const error = ended && "error" in ended ? ended.error : undefined;
   // A sleep and a question have no effect on the outside world, so their outcome is never unknown.
   const isIdle = kind === "sleep" || kind === "ask";
-  const settledBy = operations
-    .flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : []))
-    .at(-1);
   const unreadable: Hole[] = [];
   const show = (shadow: Shadow, path: string): unknown => {
     try {
@@ -143,13 +150,13 @@ export function describeEffect(
     callId,
     arguments: given,
     startedAt: at,
-    duration: end?.answeredAt === undefined ? end?.took : Math.max(0, end.answeredAt - at),
+    duration: kind === "ask" && end?.answeredAt !== undefined ? Math.max(0, end.answeredAt - at) : end?.took,
     attempts: Math.max(
       1,
       ends.reduce((sum, { attempts = 1 }) => sum + attempts, 0),
     ),
-    outcome: outcome ? (error ? "failed" : "recorded") : last.op === "again" ? "again" : isIdle ? "running" : open,
-    settledBy,
+    outcome: outcome ? (error ? "failed" : "recorded") : isAgain ? "again" : isIdle ? "running" : open,
+    settledBy: operations.flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : [])).at(-1),
     value,
     error: error && { name: error.name, message: error.message },
     usage: end?.usage,

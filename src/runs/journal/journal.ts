@@ -11,21 +11,21 @@
  * halts the run is written.
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
-import {
-  type CommitParts,
-  describeBranch,
-  checkRunRecord,
-  isFenced,
-  sessionDeleted,
-  type SessionReader,
-  toCommit,
-} from "../../sessions/index.js";
-import { decodeJournal, encodeJournal, journalKey, type JournalRecord, tapeName } from "../../records/index.js";
-import type { ItemBatch } from "../../store/index.js";
+import { describeBranch, isFenced, sessionDeleted, type SessionReader, toCommit } from "../../sessions/index.js";
+import { decodeJournal, encodeJournal, journalKey, type JournalRecord } from "../../records/index.js";
 import { Mutex, thisProcess } from "../../util/index.js";
 import { encodeItems } from "./encoded-value.js";
 import { type Leases, type Moment, currentMoment } from "../leases/index.js";
-import { type EncodedEntries, encodeEntries, type JournalOperation, type StoredResult } from "./entry.js";
+import type { EncodedEntries, JournalOperation, StoredResult } from "./entry.js";
+import {
+  appendEntries,
+  type JournalBatch,
+  type JournalChange,
+  type JournalWrite,
+  NOTHING,
+  planJournalWrite,
+  type StepBoundary,
+} from "./journal-write.js";
 
 /** Thrown inside a run that was cancelled. */
 export class CancelledError extends Error {
@@ -33,33 +33,6 @@ export class CancelledError extends Error {
     super(reason);
   }
 }
-
-/** The fields of the journal's record that a write may change besides its entries. */
-export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "worked" | "loop" | "cancelReason">>;
-
-/** Pending entries, encoded for their place on the tape. */
-export interface JournalBatch extends EncodedEntries {
-  /** The number of pending entries that it contains. */
-  readonly entryCount: number;
-  /** The number of entries that were written before them. */
-  readonly writtenBefore: number;
-  /** The results that no earlier batch contained. A batch whose write failed is encoded once. */
-  readonly newResults: readonly StoredResult[];
-  readonly output: ReturnType<typeof encodeItems> | undefined;
-}
-
-/** A planned write: the parts of its commit, and the journal's record after it. */
-export interface JournalWrite extends Pick<JournalBatch, "entryCount" | "newResults"> {
-  readonly parts: CommitParts;
-  readonly record: JournalRecord;
-  readonly value: string;
-  /** The number of items of the journal up to its first `added` entries. @default all entries of the write */
-  countAfter(added?: number): number;
-  /** The number of the item with the output. */
-  readonly output: number | undefined;
-}
-
-const NOTHING: EncodedEntries = { items: [], blobs: new Map(), results: [], ends: [] };
 
 export class Journal {
   readonly #reader: SessionReader;
@@ -75,6 +48,8 @@ export class Journal {
   readonly #writes = new Mutex();
   #flushing: Promise<void> | undefined;
   #scheduled: NodeJS.Immediate | undefined;
+  /** A write that is to be made in place of the next one. See {@link writeWithNext}. */
+  #deferred: (() => Promise<void>) | undefined;
   /** When this process certainly held the branch for the last time. */
   #heldAt: Moment;
   /** When the current write began. */
@@ -83,6 +58,8 @@ export class Journal {
   #failure: Error | undefined;
   /** Whether the run has released the branch. */
   #isReleased = false;
+  /** The process, in the first entry of a step that a worker executes. */
+  readonly #worker: Pick<JournalOperation, "worker">;
   readonly #onResults: (results: readonly StoredResult[]) => void;
   readonly #onFailure: (error: Error) => void;
 
@@ -91,7 +68,11 @@ export class Journal {
     branch: string,
     { journal, preparedAt }: { readonly journal: JournalRecord; readonly preparedAt: Moment },
     leases: Leases,
-    listener: { onResults: (results: readonly StoredResult[]) => void; onFailure: (error: Error) => void },
+    options: {
+      readonly isWorker: boolean;
+      onResults: (results: readonly StoredResult[]) => void;
+      onFailure: (error: Error) => void;
+    },
   ) {
     this.#reader = reader;
     this.#branch = branch;
@@ -99,8 +80,9 @@ export class Journal {
     this.#record = journal;
     this.#value = encodeJournal(journal);
     this.#heldAt = this.#writeBeganAt = preparedAt;
-    this.#onResults = listener.onResults;
-    this.#onFailure = listener.onFailure;
+    this.#worker = options.isWorker ? { worker: formatWorker(thisProcess()) } : {};
+    this.#onResults = options.onResults;
+    this.#onFailure = options.onFailure;
   }
 
   get record(): JournalRecord {
@@ -113,13 +95,16 @@ export class Journal {
   }
 
   /**
-   * Adds an entry. It is written with the next write, at the latest after two turns of the event loop. The first entry after a
-   * claim names the process.
+   * Adds an entry. It is written with the next write, at the latest after two turns of the event loop. The first entry of a step
+   * that a worker executes names its process.
    */
   add(entry: JournalOperation): void {
-    const { epoch } = this.#record;
-    this.#pending.push(this.added === 0 ? { ...entry, worker: { epoch, name: describeThisProcess() } } : entry);
+    this.#pending.push(entry.mark ? { ...entry, ...this.#worker } : entry);
     this.added++;
+    this.#schedule();
+  }
+
+  #schedule(): void {
     // The step receives each result in a turn of its own, and needs another turn to continue from it.
     this.#scheduled ??= setImmediate(() => {
       this.#scheduled = setImmediate(() => {
@@ -130,11 +115,20 @@ export class Journal {
     });
   }
 
-  /** Resolves when all added entries are durable. Entries that are added in the same microtask are included. */
+  /**
+   * Resolves when all added entries are durable, and a deferred write is made. Entries that are added in the same microtask are
+   * included.
+   */
   async flush(): Promise<void> {
     if (this.#failure) throw this.#failure;
-    if (this.#pending.length === 0) return this.idle();
-    this.#flushing ??= Promise.resolve().then(() => {
+    if (this.#pending.length === 0 && !this.#deferred) return this.idle();
+    this.#flushing ??= Promise.resolve().then(async () => {
+      const deferred = this.#deferred;
+      this.#deferred = undefined;
+      if (deferred) {
+        this.#flushing = undefined;
+        await deferred();
+      }
       const flushed = this.exclusive(async () => {
         this.#flushing = undefined;
         if (this.#pending.length > 0) await this.#commit(this.planWrite(this.prepare()));
@@ -144,10 +138,43 @@ export class Journal {
     return this.#flushing;
   }
 
+  /** Resolves when all added entries are durable. Does not wait for a deferred write. */
+  async flushEntries(): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    if (this.#pending.length > 0) await this.flush();
+  }
+
+  /** Makes a deferred write now. */
+  async writeDeferred(): Promise<void> {
+    if (this.#deferred) await this.flush();
+  }
+
+  /**
+   * Makes a write that contains all entries which are pending then, such as a checkpoint, in place of the next write of entries.
+   * Without one, it is made after two turns of the event loop.
+   *
+   * @param write calls {@link exclusive} at once
+   */
+  async writeWithNext<T>(write: () => Promise<T>): Promise<T> {
+    while (this.#deferred) await this.flush();
+    if (this.#failure) throw this.#failure;
+    return new Promise((resolve, reject) => {
+      // The entries are written even if the rest of the write is refused.
+      this.#deferred = () => write().then(resolve, reject);
+      this.#schedule();
+    });
+  }
+
   /** Resolves when all writes so far have ended. Rejects if the journal has failed. */
   async idle(): Promise<void> {
-    await this.#writes.run(async () => {});
+    if (!this.#writes.isIdle) await this.#writes.run(async () => {});
     if (this.#failure) throw this.#failure;
+  }
+
+  /** Whether all added entries are durable, no write is in progress, and no other process can have claimed the branch. */
+  get isDurable(): boolean {
+    const isIdle = this.#pending.length === 0 && this.#writes.isIdle && !this.#failure;
+    return isIdle && this.#leases.isUnbrokenSince(this.#heldAt);
   }
 
   /**
@@ -240,7 +267,9 @@ export class Journal {
   prepare(output?: { readonly value: unknown }): JournalBatch {
     const { tape, first, count } = this.#record;
     const next = first + count;
-    const { all, fresh } = this.#encodePending(tape, next);
+    const added = this.#pending.slice(this.#encoded.ends.length);
+    const { all, fresh } = appendEntries(this.#encoded, added, tape, next);
+    this.#encoded = all;
     const end = next + all.items.length;
     return {
       ...all,
@@ -251,49 +280,14 @@ export class Journal {
     };
   }
 
-  /** Encodes the pending entries that are not encoded yet. */
-  #encodePending(tape: number, next: number): { all: EncodedEntries; fresh: readonly StoredResult[] } {
-    const before = this.#encoded;
-    const added = this.#pending.slice(before.ends.length);
-    const more = encodeEntries(added, tape, next + before.items.length);
-    this.#encoded = {
-      items: [...before.items, ...more.items],
-      blobs: new Map([...before.blobs, ...more.blobs]),
-      results: [...before.results, ...more.results],
-      ends: [...before.ends, ...more.ends.map((end) => before.items.length + end)],
-    };
-    return { all: this.#encoded, fresh: more.results };
-  }
-
   /**
    * Plans the write of a batch, with changes to the record. Call {@link markWritten} when it is committed.
    *
-   * @param boundary the checkpoint with which the next step starts, if the write ends the current one, and whether it stays in
-   *   the history; if it does not, the entries of the step are listed with those of the next step
+   * @param boundary if the write ends the current step
    */
-  planWrite(
-    { items, blobs, newResults, ends, entryCount, writtenBefore, output }: JournalBatch,
-    change: JournalChange = {},
-    boundary?: { readonly seq: number; readonly shown: boolean },
-  ): JournalWrite {
-    const before = this.#record;
-    const next = before.first + before.count;
-    const all = output ? [...items, ...output.items] : items;
-    const record: JournalRecord = boundary
-      ? { ...before, ...change, ...startStep(before, next + all.length, boundary) }
-      : { ...before, ...change, count: before.count + items.length };
-    const value = encodeJournal(record);
-    const key = journalKey(this.#reader.sessionId, this.#branch);
-    const batch: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
-    const parts: CommitParts = {
-      checks: [checkRunRecord(key, this.#value)],
-      puts: [{ key, value }],
-      items: all.length > 0 ? [batch] : [],
-      blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
-    };
-    const countAfter = (added = writtenBefore + entryCount): number =>
-      before.count + (ends[added - writtenBefore - 1] ?? 0);
-    return { parts, record, value, entryCount, newResults, countAfter, output: output?.at };
+  planWrite(batch: JournalBatch, change: JournalChange = {}, boundary?: StepBoundary): JournalWrite {
+    const before = { record: this.#record, value: this.#value };
+    return planJournalWrite(journalKey(this.#reader.sessionId, this.#branch), before, batch, change, boundary);
   }
 
   /** Notes that the branch was released with the last write. */
@@ -310,12 +304,13 @@ export class Journal {
     this.#pending = this.#pending.slice(write.entryCount);
     // Entries that were encoded and not written keep their numbers.
     if (write.entryCount > 0) this.#encoded = NOTHING;
-    if (this.#pending.length === 0) this.#unschedule();
+    if (this.#pending.length === 0 && !this.#deferred) this.#unschedule();
   }
 
   /** Ends the journal: further writes throw this error. */
   close(error: Error): void {
     this.#failure ??= error;
+    this.#deferred = undefined;
     this.#unschedule();
   }
 
@@ -373,28 +368,13 @@ export class Journal {
   }
 }
 
-/** The host and the pid of this process, as the list of effects shows them. */
-function describeThisProcess(): string {
-  const { host, pid } = thisProcess();
-  return `${host}:${pid}`;
-}
+/** The most characters in the name of a process. With its key, it adds at most 20 bytes to an entry. */
+const MAX_WORKER = 13;
 
-/** The fields of a journal at the start of a step whose entries begin with the item `first`. */
-function startStep(
-  before: JournalRecord,
-  first: number,
-  { seq, shown }: { readonly seq: number; readonly shown: boolean },
-): Partial<JournalRecord> {
-  const { listedFrom = before.first } = before;
-  const isListed = shown || listedFrom === first;
-  return {
-    first,
-    count: 0,
-    boundary: seq,
-    head: seq,
-    origin: seq,
-    listedFrom: isListed ? undefined : listedFrom,
-  };
+/** The host and the pid of a process. A long host name is shortened to the end of its first label, which distinguishes replicas. */
+export function formatWorker({ host, pid }: { readonly host: string; readonly pid: number }): string {
+  const label = host.split(".")[0]?.replace(/[^\w-]/g, "_");
+  return `${label}:${pid}`.slice(-MAX_WORKER);
 }
 
 /** The error of a run whose branch another writer has claimed, released or changed. */

@@ -55,11 +55,9 @@ async function* readCurrentStep(
   const open = status?.status === "running" ? "running" : "unknown";
   const turn = heads.branch?.record.head?.run?.turn ?? 0;
   const byIndex = new Map<number, { operations: JournalOperation[]; step: number | undefined; worker?: string }>();
-  const workers = new Map<number, string>();
   let [step, worker]: [number | undefined, string | undefined] = [undefined, undefined];
   for (const entry of entries) {
-    if (entry.worker) workers.set(entry.worker.epoch, entry.worker.name);
-    if (entry.mark) [step, worker] = [entry.mark.step, workers.get(entry.mark.epoch)];
+    if (entry.mark) [step, worker] = [entry.mark.step, entry.worker];
     const effect = byIndex.get(entry.index) ?? { operations: [], step };
     effect.operations.push(entry);
     byIndex.set(entry.index, { ...effect, ...(worker !== undefined && { worker }) });

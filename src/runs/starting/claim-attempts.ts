@@ -20,7 +20,7 @@ export async function attemptClaim<Result>(
 ): Promise<Result> {
   const { sessionId } = reader;
   for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
-    const snapshot = await readRunSnapshot(reader, branch);
+    const snapshot = await readRunSnapshot(reader, branch, attempts === 0);
     const owner = snapshot.heads.session?.record.agent;
     if (owner !== undefined && owner !== agent.name) throw agentMismatch(sessionId, owner, agent.name);
     if (!snapshot.heads.branch?.record.head && branch !== MAIN) throw branchNotFound(sessionId, branch);

@@ -57,10 +57,11 @@ export async function startNextTurn(
   from: CheckpointRow,
   input: TurnInput,
 ): Promise<ClaimedBranch> {
-  const { agent, reader } = work;
+  const { agent, reader, cursor } = work;
   const { registry } = reader.context;
   const number = snapshot.heads.session?.record.number as number;
-  const before = shadowToValue(await loadShadow(reader, number, from), registry);
+  const shadow = cursor.shadowOf(number, from) ?? (await loadShadow(reader, number, from));
+  const before = shadowToValue(shadow, registry);
   const current = await migrateAgentState(agent, reader.sessionId, before, from.version);
   const value = parseValue(input.input, registry);
   const received = await callAgent(agent, "receive", () => agent.definition.receive?.(current, value));
@@ -123,8 +124,8 @@ async function saveTurn(
     },
   };
   const row = await cursor.exclusive(async () => {
-    // Another process may have saved since this one last did.
-    author.admit(await cursor.refresh());
+    // The commit checks that they are unchanged.
+    cursor.adopt(heads);
     await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
     return cursor.head as CheckpointRow;
   });

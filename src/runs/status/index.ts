@@ -18,6 +18,7 @@ export {
   decideWorkStatus,
   decodeRunOfSession,
   isAlive,
+  noteDeadOwner,
   readBranchStatuses,
   readOwner,
   STEP_ERROR,

@@ -70,8 +70,7 @@ export async function readBranchStatuses(
   return branches.map(({ heads, sessionId, branch }, index) => {
     if (damaged.has(index)) return DAMAGED;
     const run = runs[index];
-    const isOwnerAlive =
-      run !== undefined && isAlive(owners.get(run.owner), now) && !hasEndedHere(run.owner, sessionId, branch);
+    const isOwnerAlive = run !== undefined && isRunning(run, owners.get(run.owner), { sessionId, branch }, now);
     const note = notes.get(noteKeys[index] ?? "");
     const noted = note && "value" in note ? decodeStatusNote(note.value) : undefined;
     return decideBranchStatus(heads, run, isOwnerAlive, isQueued(found[branches.length + index]), noted);
@@ -85,7 +84,7 @@ function statusNoteKey({ session, branch }: Heads): string | undefined {
 }
 
 /** Returns whether a queue entry schedules the work. A damaged one counts: `recover` reports it. */
-function isQueued(record: RecordResult | undefined): boolean {
+export function isQueued(record: RecordResult | undefined): boolean {
   return record !== undefined && (!("value" in record) || decodeQueueEntry(record.value).readyAt !== null);
 }
 
@@ -98,7 +97,7 @@ function isQueued(record: RecordResult | undefined): boolean {
  * @param isQueued whether a queue entry schedules it
  * @param noted the status that was set for the head after it was saved
  */
-function decideBranchStatus(
+export function decideBranchStatus(
   heads: Heads,
   run: RunRecord | undefined,
   isOwnerAlive: boolean,
@@ -170,6 +169,21 @@ export function decodeRunOfSession(
 /** Decodes the record of an owner. A damaged one counts as missing: an owner that is alive renews its record. */
 export function readOwner(record: RecordResult | undefined): OwnerRecord | undefined {
   return record && "value" in record ? decodeOwner(record.value) : undefined;
+}
+
+/** Remembers the record of an owner if its process is certainly dead, because only `recover` changes it then. */
+export function noteDeadOwner({ deadOwners }: Context, owner: string, record: RecordResult | undefined): void {
+  if (record && "value" in record && isCertainlyDead(decodeOwner(record.value).process)) deadOwners.set(owner, record);
+}
+
+/** Returns whether the owner of a run that holds its branch still runs it. */
+export function isRunning(
+  { owner }: RunRecord,
+  record: OwnerRecord | undefined,
+  { sessionId, branch }: Pick<BranchStatusQuery, "sessionId" | "branch">,
+  now: number,
+): boolean {
+  return isAlive(record, now) && !hasEndedHere(owner, sessionId, branch);
 }
 
 /** Returns whether the leases of an owner are valid: they have not expired, and its process is not known to be dead. */

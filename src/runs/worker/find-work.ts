@@ -21,8 +21,8 @@ import {
   workUpToPriority,
 } from "../../records/index.js";
 import { isAlive, readOwner } from "../status/index.js";
-import { type KeyRange, scan, type Store } from "../../store/index.js";
-import { unlessConflict } from "../../util/index.js";
+import { compareKeys, type KeyRange, scan, type Store } from "../../store/index.js";
+import { partitionPoint, unlessConflict } from "../../util/index.js";
 
 /** A branch whose work no process runs. */
 export interface PendingWork {
@@ -131,7 +131,7 @@ export async function findOwners({ store }: Context, self: string): Promise<Owne
  * @returns at most `limit` results; if there are exactly as many, there may be more
  */
 export async function findOrphans(
-  { store }: Context,
+  { store }: Pick<Context, "store">,
   gone: Iterable<string>,
   agents: ReadonlyMap<string, unknown>,
   limit: number,
@@ -150,16 +150,37 @@ export async function findOrphans(
     }
     page = [];
   };
-  for (const owner of gone) {
-    for await (const { key } of scan(store, ownedBy(owner))) {
-      const work = { key, owner, ...parseOwnedKey(key) };
-      if (!isSkipped(work)) page.push(work);
-      if (page.length >= PAGE) await readPage();
-      if (found.length >= limit) return found.slice(0, limit);
-    }
+  for await (const { key, owner } of scanOwned(store, gone)) {
+    const work = { key, owner, ...parseOwnedKey(key) };
+    if (!isSkipped(work)) page.push(work);
+    if (page.length >= PAGE) await readPage();
+    if (found.length >= limit) return found.slice(0, limit);
   }
   if (page.length > 0) await readPage();
   return found.slice(0, limit);
+}
+
+/**
+ * Iterates over the index keys of these owners. After an owner without work, the next key of any owner shows which other owners
+ * have no work either. This matters after a restart of many workers: each new worker finds many owners that are gone and hold no
+ * branch.
+ */
+async function* scanOwned(store: Store, owners: Iterable<string>): AsyncGenerator<{ key: string; owner: string }> {
+  const ranges = [...owners].map((owner) => ({ owner, range: ownedBy(owner) }));
+  ranges.sort((a, b) => compareKeys(a.range.from, b.range.from));
+  const end = ranges.at(-1)?.range.to ?? "";
+  for (let index = 0; index < ranges.length;) {
+    const { owner, range } = ranges[index++] as (typeof ranges)[number];
+    let hasWork = false;
+    for await (const { key } of scan(store, range)) {
+      hasWork = true;
+      yield { key, owner };
+    }
+    if (hasWork || index === ranges.length) continue;
+    const [next] = await store.list({ from: range.to, to: end }, { limit: 1 });
+    if (!next) return;
+    index = partitionPoint(ranges, (each) => compareKeys(each.range.to, next.key) <= 0);
+  }
 }
 
 /**
