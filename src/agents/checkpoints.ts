@@ -7,7 +7,6 @@ import {
   toSavedAgent,
   toSavedAgentInfo,
   decodeAgentMetadata,
-  decodeAgentState,
 } from "./repository.js";
 import {
   agentHistoryId,
@@ -17,22 +16,27 @@ import {
   conversationKey,
   decodeMetadata,
   encodeMetadata,
+  encodeSnapshotBase,
   MAIN,
   type CheckpointRow,
+  rowKey,
+  snapshotBaseKey,
 } from "../records/index.js";
+import type { Check } from "../store/index.js";
+import { isSavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import {
   decodeSnapshot,
-  encodeSnapshot,
   type ConversationInfo,
   type ConversationSnapshot,
   isSameSnapshot,
-  readAgentConversations,
+  newStamp,
+  removeMarks,
   type StoredConversation,
   toSnapshotInfo,
-  unreadableConversation,
 } from "../conversations/index.js";
-import { type Cursors, loadShadow, type Migrations, SessionReader } from "../sessions/index.js";
+import { readAgentState, readSnapshots } from "./snapshots.js";
+import { type Cursors, type Migrations, SessionReader } from "../sessions/index.js";
 import { agentNotFound, type SavedAgent } from "./saved-agent.js";
 
 /** A checkpoint of an agent, without its contents. `metadata` is the metadata of the checkpoint, not of the agent. */
@@ -47,6 +51,8 @@ export interface AgentCheckpoint extends AgentCheckpointInfo {
   readonly state: SavedAgent<unknown>;
   /** Load the messages of a conversation at that moment with `sp.conversations.load(id, { at: checkpoint.id })`. */
   readonly conversations: readonly ConversationInfo[];
+  /** The ids of conversations that were erased from it with `sp.erase()`. */
+  readonly erased: readonly string[];
 }
 
 /** A checkpoint of an agent to create. */
@@ -92,18 +98,28 @@ export class AgentCheckpoints {
     validatePlainObject(metadata, "The metadata of a checkpoint");
     // A copy, because the object belongs to the caller.
     const own = decodeMetadata(encodeMetadata(metadata, registry), registry);
-    const info = await this.repository(agent).save(async (found) => {
+    const repository = this.repository(agent);
+    let attempts = 0;
+    const info = await repository.save(async (found) => {
       if (!found) throw agentNotFound(agent);
-      const { intact, damaged } = await readAgentConversations(this.#context, agent);
-      if (damaged[0]) throw unreadableConversation(agent, damaged[0].unreadable);
+      const { reader } = repository;
+      const { base, baseCheck, read, conversations } = await readSnapshots(reader, found);
+      const stamp = base && read.found.size === 0 ? base.stamp : newStamp();
+      // A conversation may be changed at any time. Only the first attempt fails then; later ones leave the marks to the next checkpoint.
+      const { checks, deletes } = removeMarks(attempts++ === 0 ? read.marks : new Map());
+      // Replacing messages changes the record, so the check ensures that no message is freed before the checkpoint refers to it.
+      for (const each of read.found.values()) if (each && "value" in each) checks.push(checkOf(each));
       return {
-        state: { ...found.state, conversations: snapshotsOf(intact) },
-        metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
+        state: { ...found.state, conversations },
+        metadata: { agent: { ...found.metadata.agent, version: found.version, snapshots: stamp }, own },
         options: saveOptions,
         asCheckpoint: true,
-        // Replacing messages changes the record, so the check ensures that no message is freed before the checkpoint
-        // refers to it.
-        more: { checks: intact.map(({ id, value }) => ({ key: conversationKey(id), value })) },
+        more: ({ number, seq }) => ({
+          // The base keeps the messages of the other snapshots until this checkpoint is committed.
+          checks: [...checks, baseCheck, ...(base ? [{ key: rowKey(number, base.seq), exists: true } as const] : [])],
+          deletes,
+          puts: [{ key: snapshotBaseKey(agent), value: encodeSnapshotBase({ stamp, seq }) }],
+        }),
       };
     });
     return toAgentCheckpointInfo(agent, info, own);
@@ -115,8 +131,13 @@ export class AgentCheckpoints {
     const found = await repository.require();
     const { branch } = await repository.reader.heads(MAIN);
     if (branch?.record.hidden !== false) return true;
-    const { intact, damaged } = await readAgentConversations(this.#context, agent);
-    return damaged.length > 0 || !isSameSnapshots(snapshotsOf(intact), found.state.conversations);
+    try {
+      const { conversations } = await readSnapshots(repository.reader, found);
+      return !isSameSnapshots(conversations, found.state.conversations);
+    } catch (error) {
+      if (isSavepointError(error, "DAMAGED")) return true;
+      throw error;
+    }
   }
 
   /** Loads the checkpoint of a row, with the agent's state migrated. */
@@ -131,8 +152,8 @@ export class AgentCheckpoints {
       toSnapshotInfo(id, decodeSnapshot(entry, agent), this.#context),
     );
     const active = conversations.filter(({ archived }) => !archived).map(({ id }) => id);
-    const { own } = found.metadata;
-    return { ...toAgentCheckpointInfo(agent, info, own), state: toSavedAgent(found, active), conversations };
+    const { own, erased = [] } = found.metadata;
+    return { ...toAgentCheckpointInfo(agent, info, own), state: toSavedAgent(found, active), conversations, erased };
   }
 
   /** A conversation as it was at a checkpoint; `undefined` if it did not exist then. */
@@ -149,19 +170,12 @@ export class AgentCheckpoints {
   }
 }
 
-/** Encoded snapshots of these conversations, by id. */
-export function snapshotsOf(conversations: readonly StoredConversation[]): Map<string, string> {
-  return new Map(conversations.map((conversation) => [conversation.id, encodeSnapshot(conversation)]));
+function checkOf({ id, value }: StoredConversation): Check {
+  return { key: conversationKey(id), value };
 }
 
 function isSameSnapshots(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
   return a.size === b.size && [...a].every(([id, entry]) => isSameSnapshot(b.get(id) ?? "", entry));
-}
-
-/** Reads the state of a row of an agent, as it is stored. */
-export async function readAgentState(reader: SessionReader, number: number, row: CheckpointRow): Promise<AgentState> {
-  const shadow = await loadShadow(reader, number, row);
-  return decodeAgentState(shadow, reader, agentOfHistoryId(reader.sessionId) ?? "");
 }
 
 /** The version of an agent in a row. */

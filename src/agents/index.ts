@@ -9,7 +9,6 @@ export {
   type AgentCheckpointInfo,
   AgentCheckpoints,
   type CreateCheckpointOptions,
-  readAgentState,
   toAgentCheckpointInfo,
 } from "./checkpoints.js";
 export { deleteAgent } from "./delete.js";
@@ -24,7 +23,9 @@ export {
   decodeAgentMetadata,
   decodeAgentState,
 } from "./repository.js";
+export { type RemovedConversation, removeConversation } from "./remove-conversation.js";
 export { AgentRestorer, type RestoredConversation, type RestorePlan } from "./restore.js";
+export { findUnmarkedConversations, readAgentState } from "./snapshots.js";
 export {
   type AgentFields,
   agentNotFound,

@@ -9,7 +9,6 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import {
   type Author,
   type BranchCursor,
-  type CommitParts,
   type Cursors,
   describeSession,
   loadLatestIntact,
@@ -51,9 +50,13 @@ export interface AgentMetadata {
   readonly agent: Pick<SavedAgentInfo, "name" | "type" | "capabilities" | "metadata" | "createdAt" | "version"> & {
     /** How many migrations were applied to its state. */
     readonly schema: number;
+    /** The stamp of its snapshots of conversations; see `SnapshotBase`. */
+    readonly snapshots?: string | undefined;
   };
   /** The metadata that the caller gave to the checkpoint. */
   readonly own: Record<string, unknown>;
+  /** The ids of conversations that were erased from the checkpoint. */
+  readonly erased?: readonly string[] | undefined;
 }
 
 /** The newest intact version of an agent. Its state is not migrated. */
@@ -76,7 +79,8 @@ export interface AgentChange {
   readonly options: SaveOptions;
   /** Whether the version is a checkpoint. The next save replaces a version that is not. */
   readonly asCheckpoint: boolean;
-  readonly more?: CommitParts;
+  /** Builds further parts of the commit, for the place of the new version. */
+  readonly more?: SaveExtension["build"];
 }
 
 /** Attempts while other processes save the agent. */
@@ -186,7 +190,7 @@ export class AgentRepository {
       epoch: 0,
       held: false,
       tapes: 0,
-      build: () => change.more ?? {},
+      build: (place) => change.more?.(place) ?? {},
     };
     try {
       return await cursor.save({ live: change.state }, options, author, extension);
@@ -243,8 +247,20 @@ const isAgentMetadata = objectOf({
     capabilities: listOf(isString),
     createdAt: isNumber,
     version: isCounter,
+    snapshots: optional(isString),
   }),
+  erased: optional(listOf(isString)),
 });
+
+/**
+ * The part of the metadata about the agent, without its stamp. A version with changed snapshots has no stamp, so that the next
+ * checkpoint reads all conversations.
+ */
+export function withoutStamp({
+  agent: { snapshots: _stamp, ...agent },
+}: AgentMetadata): Omit<AgentMetadata["agent"], "snapshots"> {
+  return agent;
+}
 
 /** An agent without its state, in its public form. */
 export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: AgentMetadata): SavedAgentInfo {

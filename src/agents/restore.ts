@@ -9,17 +9,19 @@ import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { type Change, diffStates, encodeShadow, newShadow, reviseShadow } from "../state/index.js";
 import type { Check, KeyRange, Put } from "../store/index.js";
-import { type AgentCheckpointInfo, snapshotsOf, readAgentState, toAgentCheckpointInfo } from "./checkpoints.js";
+import { type AgentCheckpointInfo, toAgentCheckpointInfo } from "./checkpoints.js";
 import type { AgentRepository, StoredAgent, AgentMetadata, AgentState } from "./repository.js";
-import { decodeAgentMetadata } from "./repository.js";
+import { decodeAgentMetadata, withoutStamp } from "./repository.js";
+import { readAgentState, snapshotsOf } from "./snapshots.js";
 import {
-  type AgentConversations,
+  type DamagedConversation,
+  isIntactConversation,
   decodeSnapshot,
   encodeSnapshot,
   isSameSnapshot,
   allocateConversationNumber,
   piecesOfSnapshot,
-  readAgentConversations,
+  readAllConversations,
   readConversations,
   conversationPuts,
   planConversationRemoval,
@@ -61,6 +63,8 @@ export interface RestorePlan {
   readonly recreated: readonly string[];
   /** Conversations that are newer than the checkpoint, and are removed. */
   readonly removed: readonly string[];
+  /** The ids of conversations that were erased from the checkpoint and cannot be restored. */
+  readonly erased: readonly string[];
 }
 
 /** How many messages a conversation has before and after a restore. */
@@ -158,7 +162,7 @@ export class AgentRestorer {
         ? newShadow(state, registry)
         : reviseShadow(await loadShadow(reader, number, head), state, registry);
       const encoded = encodeShadow(shadow, branch.record.tape, branch.record.nextItem);
-      const metadata = { agent: { ...found.metadata.agent, version: found.version }, own: {} };
+      const metadata = { agent: { ...withoutStamp(found.metadata), version: found.version }, own: {} };
       const options = parseSaveOptions({ kind: "preOperation", trigger: "restore", metadata }, registry);
       const place = { number, seq: nextSeq, branch: branch.record };
       const before = buildRow(place, encoded, options, context.newId, now, undefined);
@@ -170,7 +174,7 @@ export class AgentRestorer {
         createdAt: now,
         trigger: "restore",
       } as const;
-      const restored = { ...decodeAgentMetadata(target.row, reader).agent, version: found.version + 1 };
+      const restored = { ...withoutStamp(decodeAgentMetadata(target.row, reader)), version: found.version + 1 };
       const recovered: CheckpointRow = {
         ...copyRow(target.row, branch.record, as),
         metadata: encodeMetadata({ agent: restored, own: {} }, registry),
@@ -265,11 +269,12 @@ export class AgentRestorer {
     const removed = newerConversations(target.state, intact).map(({ id }) => id);
     const read = reader.stateReader(target.number);
     const states = await diffStates(found.row, target.row, read, reader.context.registry);
+    const then = decodeAgentMetadata(target.row, reader);
     const changes = [
-      ...fieldChanges(found.metadata.agent, decodeAgentMetadata(target.row, reader).agent),
+      ...fieldChanges(found.metadata.agent, then.agent),
       ...states.filter(({ path }) => path !== "/conversations" && !path.startsWith("/conversations/")),
     ];
-    return { agent, sessionId: undefined, changes, restored, recreated, removed };
+    return { agent, sessionId: undefined, changes, restored, recreated, removed, erased: then.erased ?? [] };
   }
 
   /** Rejects a restore if the id of a deleted conversation is used by another agent now. */
@@ -287,9 +292,20 @@ export class AgentRestorer {
     }
   }
 
-  #conversations(): Promise<AgentConversations> {
-    return readAgentConversations(this.#repository.reader.context, this.#repository.id);
+  async #conversations(): Promise<AgentConversations> {
+    const { found } = await readAllConversations(this.#repository.reader.context, this.#repository.id);
+    const all = [...found.values()];
+    return {
+      intact: all.filter(isIntactConversation),
+      damaged: all.filter((each) => each !== undefined && "unreadable" in each),
+    };
   }
+}
+
+/** The conversations of an agent at one moment. */
+interface AgentConversations {
+  readonly intact: readonly StoredConversation[];
+  readonly damaged: readonly DamagedConversation[];
 }
 
 /** A conversation in a checkpoint, and as it is now; `undefined` if it was deleted since, or is damaged. */

@@ -1,4 +1,5 @@
 /** Parts of the commits that create, change and remove conversations, and the lists of conversations that they keep. */
+import { randomBytes } from "node:crypto";
 import { type Check, type Commit, type RecordResult, type Put, scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
 import { damagedConversation, readConversations } from "./reader.js";
@@ -6,6 +7,7 @@ import {
   agentConversationKey,
   agentOfAgentConversationKey,
   ALL_AGENT_CONVERSATIONS,
+  changedConversationKey,
   conversationKey,
   conversationNumberKey,
   type ConversationRecord,
@@ -17,31 +19,44 @@ import {
   partsOfConversation,
 } from "../records/index.js";
 
+/** Differs from that of every other process. */
+const PROCESS = randomBytes(6).toString("base64url");
+let lastStamp = 0;
+
+/** A string without spaces that no other call returns, in any process. */
+export const newStamp = (): string => `${PROCESS}${(++lastStamp).toString(36)}`;
+
+/** The mark of a changed conversation (changes.ts). A conversation without an agent is in no checkpoint and has none. */
+export function changePut(agent: string | undefined, id: string): Put[] {
+  return agent === undefined ? [] : [{ key: changedConversationKey(agent, id), value: newStamp() }];
+}
+
 /** What a commit has to delete and put to remove a conversation. Its messages are freed when no checkpoint needs them. */
 export function planConversationRemoval(
   id: string,
   { agent, number, order }: Pick<ConversationRecord, "agent" | "number" | "order">,
   hasCheckpoints: boolean,
 ): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
-  const remains = agent !== undefined && hasCheckpoints ? removedConversationKey(agent, number) : garbageKey(number);
-  return {
-    deletes: [
-      conversationKey(id),
-      partsOfConversation(id),
-      conversationNumberKey(order),
-      agentConversationKey(agent, order),
-    ],
-    puts: [{ key: remains, value: "" }],
-  };
+  const deletes = [
+    conversationKey(id),
+    partsOfConversation(id),
+    conversationNumberKey(order),
+    agentConversationKey(agent, order),
+  ];
+  if (agent === undefined) return { deletes, puts: [{ key: garbageKey(number), value: "" }] };
+  return hasCheckpoints
+    ? { deletes, puts: [{ key: removedConversationKey(agent, number), value: "" }, ...changePut(agent, id)] }
+    : { deletes: [...deletes, changedConversationKey(agent, id)], puts: [{ key: garbageKey(number), value: "" }] };
 }
 
-/** The record of a conversation, and its entries in the lists of all conversations and of its agent. */
+/** The record of a conversation, its entries in the lists of all conversations and of its agent, and the mark of its change. */
 export function conversationPuts(id: string, record: ConversationRecord): Put[] {
   const { order, agent, archived } = record;
   return [
     { key: conversationKey(id), value: encodeConversation(record) },
     { key: conversationNumberKey(order), value: id },
     { key: agentConversationKey(agent, order), value: archived ? `${id}\t` : id },
+    ...changePut(agent, id),
   ];
 }
 

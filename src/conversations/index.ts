@@ -5,10 +5,13 @@
  * tapes, so that checkpoints of an agent (snapshots) and edits share messages instead of copying them.
  */
 export {
+  changePut,
   decodeConversationListing,
   conversationPuts,
+  newStamp,
   planConversationRemoval,
   firstTitlePut,
+  findRemovable,
   readWithFallback,
 } from "./commit.js";
 export type {
@@ -20,20 +23,28 @@ export type {
   LoadConversationOptions,
 } from "./conversation.js";
 export {
-  type AgentConversations,
+  type ConversationMarks,
+  type ConversationsAtOnce,
+  readAllConversations,
+  readChangedConversations,
+  readMarks,
+  removeMarks,
+  unreadableConversation,
+} from "./changes.js";
+export {
   decodeSnapshot,
   encodeSnapshot,
   type ConversationSnapshot,
   isSameSnapshot,
   piecesOfSnapshot,
-  readAgentConversations,
   toSnapshotInfo,
-  unreadableConversation,
 } from "./snapshot.js";
 export { parseConversation, type ConversationFields, parseTags, parseTitle, toTitle } from "./fields.js";
 export { moveMessage } from "./message-item.js";
 export { renumberSnapshots, type NumberMoves, allocateConversationNumber, readNumberMoves } from "./moved-numbers.js";
 export {
+  type DamagedConversation,
+  isIntactConversation,
   loadConversation,
   loadMessages,
   readIntactConversations,

@@ -9,7 +9,7 @@ import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.
 import { addToList, LruMap, retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { ConversationEntry } from "./conversation.js";
-import { findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
+import { changePut, findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
 import { type ConversationFields, toTitle } from "./fields.js";
 import { readConversation, readMessageFrames, type StoredConversation } from "./reader.js";
 import {
@@ -27,18 +27,21 @@ import {
 import { draftEntry, encodeMessages, type EncodedMessages, assignEntryId, type EntryDraft } from "./message-item.js";
 import { allocateConversationNumber } from "./moved-numbers.js";
 
-/** Conversations whose numbers are cached, so that an append needs no read. */
-const MAX_CACHED_NUMBERS = 10_000;
+/** Conversations whose numbers and agents are cached, so that an append needs no read. */
+const MAX_CACHED = 10_000;
 /** The most ranges of an edited conversation; beyond that, `replace` writes all of its messages again. */
 const MAX_PIECES = 256;
+
+/** What an append needs to know of a conversation. It never changes, unless the conversation is deleted. */
+type AppendTarget = Pick<ConversationRecord, "number" | "agent">;
 
 /** Creates, changes and deletes conversations of a store. */
 export class ConversationWriter {
   readonly #context: Context;
   readonly #numbers: NumberSource;
-  /** Numbers of conversations, by id. A number is stale if the conversation was deleted; then an append conflicts. */
-  readonly #cachedNumbers = new LruMap<string, number>(MAX_CACHED_NUMBERS);
-  readonly #reading = new Map<string, Promise<number>>();
+  /** By the ids of conversations. A number is stale if the conversation was deleted; then an append conflicts. */
+  readonly #cached = new LruMap<string, AppendTarget>(MAX_CACHED);
+  readonly #reading = new Map<string, Promise<AppendTarget>>();
 
   constructor(context: Context, numbers: NumberSource) {
     this.#context = context;
@@ -74,7 +77,7 @@ export class ConversationWriter {
       if (isSavepointError(error, "CONFLICT")) throw conversationExists(id, error);
       throw error;
     }
-    this.#cachedNumbers.set(id, number);
+    this.#cached.set(id, { number, agent: fields.agent });
     return id;
   }
 
@@ -89,12 +92,13 @@ export class ConversationWriter {
       return [];
     }
     for (;;) {
-      const number = this.#cachedNumbers.get(id) ?? (await this.#readNumber(id));
+      const { number, agent } = this.#cached.get(id) ?? (await this.#readTarget(id));
       try {
         const { firsts } = await this.#context.store.commit({
           checks: [{ key: messageCounterKey(id, number), exists: true }],
           puts: [
             lastMessagePut(id, number, described),
+            ...changePut(agent, id),
             ...(title === undefined ? [] : [{ ...firstTitlePut(id, number, title), ifAbsent: true }]),
           ],
           items: [{ tape: messageTape(number), counter: messageCounterKey(id, number), items: encoded.frames }],
@@ -104,22 +108,22 @@ export class ConversationWriter {
         return described.map((entry, index) => assignEntryId(entry, now, { number, seq: first + index }));
       } catch (error) {
         // If the conversation was deleted and created again, it has another number.
-        this.#cachedNumbers.delete(id);
+        this.#cached.delete(id);
         if (!isSavepointError(error, "CONFLICT") || !isConflictOn(error, messageCounterKey(id, number))) throw error;
       }
     }
   }
 
   /**
-   * Reads the number of a conversation, once for all concurrent appends, which then continue in the order of their calls.
+   * Reads the record of a conversation, once for all concurrent appends, which then continue in the order of their calls.
    */
-  #readNumber(id: string): Promise<number> {
+  #readTarget(id: string): Promise<AppendTarget> {
     const pending = this.#reading.get(id);
     if (pending) return pending;
     const reading = this.#require(id)
-      .then(({ record }) => {
-        this.#cachedNumbers.set(id, record.number);
-        return record.number;
+      .then(({ record: { number, agent } }) => {
+        this.#cached.set(id, { number, agent });
+        return { number, agent };
       })
       .finally(() => this.#reading.delete(id));
     this.#reading.set(id, reading);
@@ -174,7 +178,7 @@ export class ConversationWriter {
       ],
       ...itemsOf(number, items, { ...encoded, frames: written }),
     });
-    if (done) this.#cachedNumbers.delete(id);
+    if (done) this.#cached.delete(id);
     return done;
   }
 
@@ -210,15 +214,15 @@ export class ConversationWriter {
         deletes,
         puts,
       });
-      this.#cachedNumbers.delete(id);
+      this.#cached.delete(id);
       if (!agent) await freeGarbage(this.#context, found.number);
       return true;
     });
   }
 
-  /** Drops all cached numbers, because conversations were changed by other means. */
+  /** Clears the cache, because conversations were changed by other means. */
   forget(): void {
-    this.#cachedNumbers.clear();
+    this.#cached.clear();
   }
 
   /** The places of the messages in these ranges and when they were appended, by their content. */

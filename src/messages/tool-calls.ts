@@ -201,12 +201,17 @@ function findPending(messages: readonly unknown[]): Map<string, FoundCall> {
 function mayHaveCalls(message: unknown): boolean {
   const body = bodyOf(message);
   if (!body) return false;
-  if (typeof body["content"] === "object" || body["type"] !== undefined) return true;
-  return LISTS_AND_RESULTS.some((name) => body[name] !== undefined);
+  // Messages that are calls have a `type`.
+  return (
+    typeof body["content"] === "object" ||
+    body["type"] !== undefined ||
+    body["toolCalls"] !== undefined ||
+    body["toolCallId"] !== undefined ||
+    body["tool_calls"] !== undefined ||
+    body["tool_call_id"] !== undefined ||
+    body["parts"] !== undefined
+  );
 }
-
-/** The fields of messages with calls or with the id of a call, beside `content`. Messages that are calls have a `type`. */
-const LISTS_AND_RESULTS = ["toolCalls", "toolCallId", "tool_calls", "tool_call_id", "parts"] as const;
 
 /** The entries of a message in which a format has its calls or results. */
 function entriesOf(message: unknown, { list }: Format): Fields[] {

@@ -5,7 +5,8 @@
  * again after a second: a change by another process takes effect that much later. Before anything is removed, the policy is
  * read once more.
  */
-import { type RecordResult, scan, type Store } from "../store/index.js";
+import { randomUUID } from "node:crypto";
+import { type KeyRange, type RecordResult, scan, type Store } from "../store/index.js";
 import type { Events } from "../events/index.js";
 import {
   agentOfHistoryId,
@@ -19,6 +20,9 @@ import { parseRetentionOptions } from "./rules.js";
 import { decodePolicy, type StoredPolicy } from "./stored-policy.js";
 
 const REFRESH_AFTER_MS = 1000;
+
+/** The key of the stamp is the first one of this range. */
+const STAMP_AND_POLICIES: KeyRange = { from: RETENTION_STAMP_KEY, to: ALL_RETENTION_POLICIES.to };
 
 /** The cached policies of one store. Damaged policies are reported and remove nothing. */
 export class PolicyCache {
@@ -79,17 +83,28 @@ export class PolicyCache {
     do {
       invalidations = this.#invalidations;
       const readAt = this.#now();
-      const [record] = await this.#store.get([RETENTION_STAMP_KEY]);
-      const stamp = record ? ("value" in record ? record.value : undefined) : "";
-      // A damaged stamp proves nothing: then all policies are read each time.
-      if (stamp === undefined || stamp !== this.#stamp) {
-        const policies = new Map<string, StoredPolicy>();
-        for await (const each of scan(this.#store, ALL_RETENTION_POLICIES)) policies.set(each.key, this.#decode(each));
-        this.#policies = policies;
-      }
+      const isUnchanged = this.#stamp !== undefined && (await this.#readStamp()) === this.#stamp;
+      if (!isUnchanged) this.#stamp = await this.#readAll();
       this.#readAt = readAt;
-      this.#stamp = stamp ?? "damaged";
     } while (invalidations !== this.#invalidations);
+  }
+
+  async #readStamp(): Promise<string> {
+    const [record] = await this.#store.get([RETENTION_STAMP_KEY]);
+    return stampOf(record);
+  }
+
+  /** Reads the stamp and all policies. Returns the stamp. */
+  async #readAll(): Promise<string> {
+    const policies = new Map<string, StoredPolicy>();
+    let stamp = stampOf(undefined);
+    // The stamp is read first: if a policy changes meanwhile, all are read again.
+    for await (const record of scan(this.#store, STAMP_AND_POLICIES)) {
+      if (record.key === RETENTION_STAMP_KEY) stamp = stampOf(record);
+      else policies.set(record.key, this.#decode(record));
+    }
+    this.#policies = policies;
+    return stamp;
   }
 
   #decode(record: RecordResult): StoredPolicy {
@@ -106,6 +121,12 @@ export class PolicyCache {
       return unreadable((error as Error).message);
     }
   }
+}
+
+/** A damaged stamp is never equal to another one, because it proves nothing: all policies are read each time. */
+function stampOf(record: RecordResult | undefined): string {
+  if (!record) return "";
+  return "value" in record ? record.value : `damaged ${randomUUID()}`;
 }
 
 /** The policies that can apply, the most specific first: the first that exists is in force. */

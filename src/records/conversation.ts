@@ -143,6 +143,33 @@ export const conversationsOf = (agent: string | undefined): KeyRange => prefixRa
 export const ALL_AGENT_CONVERSATIONS: KeyRange = prefixRange("k\t");
 export const agentOfAgentConversationKey = (key: string): string | undefined => key.split("\t")[1] || undefined;
 
+/**
+ * A conversation of an agent that has changed since the agent's newest checkpoint. The value differs with every change, so that a
+ * checkpoint removes only the marks of changes that it contains.
+ */
+export const changedConversationKey = (agent: string, id: string): string => `d\t${agent}\t${id}`;
+export const changedConversationsOf = (agent: string): KeyRange => prefixRange(`d\t${agent}\t`);
+export const conversationOfChangedKey = (key: string): string => key.split("\t")[2] as string;
+/** The checkpoint of an agent that the marks of changed conversations refer to. */
+export const snapshotBaseKey = (agent: string): string => `d\t${agent}`;
+/** Contains the marks of changed conversations too. */
+export const ALL_SNAPSHOT_BASES: KeyRange = prefixRange("d\t");
+export const isSnapshotBaseKey = (key: string): boolean => key.split("\t").length === 2;
+
+/** The checkpoint whose snapshots of conversations are up to date, except those of the changed ones. */
+export interface SnapshotBase {
+  /** The snapshots are in the versions of the agent that have this stamp in their metadata. */
+  readonly stamp: string;
+  readonly seq: number;
+}
+
+export const encodeSnapshotBase = ({ stamp, seq }: SnapshotBase): string => `${stamp} ${seq}`;
+
+export function decodeSnapshotBase(value: string): SnapshotBase {
+  const [stamp = "", seq] = value.split(" ");
+  return { stamp, seq: Number(seq) };
+}
+
 /** A removed conversation that checkpoints of its agent may still refer to. */
 export const removedConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
 export const removedConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);

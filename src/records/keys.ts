@@ -38,9 +38,12 @@
  * | `k<number>`                   | conversation id by number                                                  | `conversation`  |
  * | `k⇥<agent>⇥<number>`          | conversation id by agent and number, and whether it is archived            | `conversation`  |
  * | `y⇥<agent>⇥<number>`          | removed conversation that checkpoints of the agent may still refer to      | `conversation`  |
+ * | `d⇥<agent>⇥<conversation>`    | conversation that has changed since the newest checkpoint of the agent     | `conversation`  |
+ * | `d⇥<agent>`                   | the checkpoint that these marks refer to                                   | `conversation`  |
  * | `m⇥<agent>`                   | offset of the numbers that checkpoints of an imported agent refer to       | `store-wide`    |
  * | `v⇥<bundle>`                  | import in progress: the offset of its numbers, and what is stored already  | `store-wide`    |
  * | `o<process>`                  | process that has written to the store and has not closed it                | `store-wide`    |
+ * | `b⇥<path>`                    | backup: when it was written, and on which machine                          | `store-wide`    |
  * | `p`                           | stamp that changes with every change of a retention policy                 | `store-wide`    |
  * | `p⇥`                          | retention policy of the store                                              | `store-wide`    |
  * | `p⇥a⇥<agent>`                 | retention policy of an agent and its sessions                              | `store-wide`    |

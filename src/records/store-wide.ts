@@ -1,6 +1,8 @@
 /** Keys of records that belong to the store as a whole: its counter, policies, imports, open processes and garbage. */
 import { type KeyRange, prefixRange } from "../store/index.js";
+import { isCounter, isString, objectOf, type Shape } from "../util/index.js";
 import { encodeNumber } from "./keys.js";
+import { parseRecord } from "./parse-record.js";
 
 /** The counter that numbers sessions and conversations. */
 export const NEXT_NUMBER_KEY = "#";
@@ -22,6 +24,23 @@ export const ALL_OPEN_PROCESSES: KeyRange = prefixRange("o");
 /** A deleted session or conversation, by number, whose rows and tapes are not freed yet. */
 export const garbageKey = (number: number): string => `x${encodeNumber(number)}`;
 export const ALL_GARBAGE: KeyRange = prefixRange("x");
+
+/** A backup of the store, by its path, so that erasing data can report where it still is. */
+export const backupKey = (path: string): string => `b\t${path}`;
+export const pathOfBackupKey = (key: string): string => key.slice(2);
+export const ALL_BACKUPS: KeyRange = prefixRange("b\t");
+
+/** When a backup was written, and on which machine its path is valid. */
+export interface BackupRecord {
+  /** In milliseconds since 1970. */
+  readonly createdAt: number;
+  readonly host: string;
+}
+
+const isBackup: Shape = objectOf({ createdAt: isCounter, host: isString });
+
+/** Parses the record of a backup. */
+export const parseBackup = (value: string): BackupRecord => parseRecord(value, isBackup, "record of a backup");
 
 /** An import in progress. */
 export const importKey = (bundle: string): string => `v\t${bundle}`;

@@ -19,14 +19,14 @@ import {
 import { decodeStatusNote, parseNoteKey } from "./annotations.js";
 import { decodeBranch } from "./branch.js";
 import { decodeRow } from "./checkpoint-row.js";
-import { decodeConversation } from "./conversation.js";
+import { decodeConversation, decodeSnapshotBase } from "./conversation.js";
 import { isId } from "./ids.js";
 import { decodeNumbers, encodeNumber, unpackId } from "./keys.js";
 import { decodeOwner } from "./owner.js";
 import { decodeQueueEntry } from "./queue-entry.js";
 import { decodeInbox, decodeJournal, decodeQueuedInput, parseRun } from "./run.js";
 import { agentOfHistoryId, decodeSession } from "./session.js";
-import { MAX_NUMBER } from "./store-wide.js";
+import { MAX_NUMBER, parseBackup } from "./store-wide.js";
 
 /** A view of a store whose reads return invalid records as unreadable. Everything else is forwarded. */
 export function validateReads(store: Store): Store {
@@ -75,7 +75,9 @@ const VALIDATORS: ReadonlyMap<string, Validator> = new Map<string, Validator>([
   ["h", ({ value }) => decodes(() => decodeOwner(value))],
   ["c", isConversationPart],
   ["k", ({ value }) => isId(value.endsWith("\t") ? value.slice(0, -1) : value)],
+  ["d", isChangedConversation],
   ["m", ({ value }) => areMoves(parseStoredJson(value))],
+  ["b", ({ value }) => decodes(() => parseBackup(value))],
   ["v", ({ value }) => isImport(parseStoredJson(value))],
   ["o", ({ value }) => isOpenProcess(parseStoredJson(value))],
   ["p", ({ key, value }) => key === "p" || isPolicy(parseStoredJson(value))],
@@ -134,6 +136,12 @@ function isConversationPart({ key, value }: StoredRecord): boolean {
   if (part.startsWith("n")) return isDigits(value);
   if (part.startsWith("l")) return isNumber(Number(value));
   return isString(parseStoredJson(value));
+}
+
+function isChangedConversation({ key, value }: StoredRecord): boolean {
+  const [, agent = "", conversation] = key.split("\t");
+  if (conversation !== undefined) return isId(agent) && isId(conversation);
+  return isId(agent) && /^\S+ \d{1,16}$/.test(value) && isCounter(decodeSnapshotBase(value).seq);
 }
 
 const isTurn: Shape = tupleOf(isCounter, isCounter);

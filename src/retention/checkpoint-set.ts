@@ -98,7 +98,7 @@ export function describeNeed(need: NeededBy): string {
     case "branch":
       return `branch ${JSON.stringify(need.branch)} starts from it`;
     case "run":
-      return `the run on branch ${JSON.stringify(need.branch)} resumes from it`;
+      return `the current step or the next turn of the run on branch ${JSON.stringify(need.branch)} begins with it`;
     case "rewind":
       return `it is the state before the last rewind of branch ${JSON.stringify(need.branch)}`;
     case "damage":

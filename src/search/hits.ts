@@ -19,7 +19,8 @@ import {
 } from "../records/index.js";
 import { SessionReader } from "../sessions/index.js";
 import type { Query, RankedHit } from "./query.js";
-import { type IndexedDocument, noteOf, titleOfNote, titleSource } from "./search-index.js";
+import { type IndexedDocument, noteOf, titleOfNote } from "./search-index.js";
+import { titleSource } from "./text-sources.js";
 import { readSessionMessages } from "./session-messages.js";
 import { findMatch, type TextMatch } from "./text-match.js";
 

@@ -4,3 +4,4 @@
  */
 export type { ConversationHit, SearchHit, SearchOptions } from "./query.js";
 export { Search } from "./search.js";
+export type { TextOwner } from "./text-sources.js";

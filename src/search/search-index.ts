@@ -34,6 +34,7 @@ import {
 import { foldText } from "./text-match.js";
 import { IndexWriter, MAX_DOCUMENTS } from "./index-writer.js";
 import { readSessionMessages } from "./session-messages.js";
+import { titleSource } from "./text-sources.js";
 
 /** What is searched: only conversations, or sessions as well. */
 export type SearchScope = "conversations" | "all";
@@ -42,9 +43,6 @@ export type SearchScope = "conversations" | "all";
 const PAGE = 8192;
 /** Unreadable messages in a row after which the rest of a conversation is not indexed. */
 const MAX_MISSING_MESSAGES = 16_384;
-
-/** The name of the source for the title of a conversation. The source for its messages has the key of the conversation. */
-export const titleSource = (id: string): string => `${conversationKey(id)}\ttitle`;
 
 /** The note of a conversation's messages. As long as it stays the same, the conversation was only appended to. */
 export function noteOf({ number, base, tapeStart }: ConversationRecord): string {
@@ -91,6 +89,11 @@ export class SearchIndex {
       return source ? [{ source, owner: ownerOf(source.name), ordinal: number % DOCUMENTS_PER_SOURCE }] : [];
     });
     return { documents, lowest: numbers.at(-1) ?? below, isLast: numbers.length < limit };
+  }
+
+  /** Removes the texts of these sources. */
+  remove(names: readonly string[]): Promise<void> {
+    return this.#mutex.run(() => this.#texts.remove(names));
   }
 
   /** Deletes the index. The next update rebuilds it. */

@@ -18,6 +18,7 @@ import {
   type SearchOptions,
 } from "./query.js";
 import { type IndexedDocument, SearchIndex, type SearchScope } from "./search-index.js";
+import { listTextSources, type TextOwner } from "./text-sources.js";
 
 /** Candidates in the first page, and in later ones at most. Most searches need only the first. */
 const FIRST_PAGE = 32;
@@ -58,6 +59,18 @@ export class Search {
   /** Searches conversations and sessions. */
   async all(text: string, options: SearchOptions): Promise<SearchHit[]> {
     return (await this.#search(text, options, "all")).map(({ hit }) => hit);
+  }
+
+  /**
+   * Deletes something, and its texts from the index. The texts are removed before and after the deletion: before, so that none
+   * are left if the process ends in between; after, because a search of another process may have indexed them again.
+   */
+  async withoutTexts<T>(owner: TextOwner, remove: () => Promise<T>): Promise<T> {
+    const names = await listTextSources(this.#context, owner);
+    await this.#index.remove(names);
+    const result = await remove();
+    await this.#index.remove(names);
+    return result;
   }
 
   async #search(text: string, options: SearchOptions, scope: SearchScope): Promise<RankedHit[]> {

@@ -11,12 +11,16 @@ import {
   decodeParts,
   type EncodedState,
   encodeShadow,
+  type Frame,
+  ITEM_LIMITS,
+  layoutChild,
   parseFrame,
-  layoutState,
+  RecordedValues,
   shadowToValue,
+  type StoredValue,
 } from "../state/index.js";
-import { retryOnConflict } from "../util/index.js";
-import { type Commit, scan, type StoredRecord } from "../store/index.js";
+import { LruMap, retryOnConflict } from "../util/index.js";
+import { type Check, type Commit, type Put, scan, type StoredRecord } from "../store/index.js";
 import {
   annotationCounterKey,
   annotationKey,
@@ -30,13 +34,105 @@ import {
   type StatusNote,
   tapeName,
 } from "../records/index.js";
+import type { Context } from "../context.js";
+import type { CommitParts } from "./commit.js";
 import { checkRowExists, isConflictOn } from "./conflicts.js";
 import { commitNote } from "./notes.js";
 import type { SessionReader } from "./reader.js";
-import { rejectReserved } from "./reserved.js";
+import { type ParentAnnotations, rejectReserved } from "./reserved.js";
 
 /** Annotations of checkpoints: by seq, then by name. */
 export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
+
+/** Smaller parts of an annotation are copied, because a reference to an item would cost as much. */
+const MIN_SHARED_SIZE = 128;
+
+/**
+ * Plans the commit of new annotations. Parts that the same commit adds to the state are stored once, in the state: garbage
+ * collection never frees what is committed after it began, so nothing that an annotation refers to can be gone.
+ *
+ * @param added what the same commit adds to the state
+ */
+export async function planAnnotations(
+  reader: SessionReader,
+  number: number,
+  { seq, values }: ParentAnnotations,
+  added: readonly StoredValue[],
+): Promise<CommitParts> {
+  const counterKey = annotationCounterKey(number);
+  const counters = countersOf(reader.context);
+  let counter = counters.get(number);
+  let encoded = encodeNew(reader, values, Number(counter ?? 0), added);
+  if (encoded.items.length > 0 && counter === undefined) {
+    counter = await readCounter(reader, counterKey);
+    encoded = encodeNew(reader, values, Number(counter), added);
+  }
+  const { skeletons, items, blobs } = encoded;
+  const puts: Put[] = skeletons.map(([name, { json, refs }]) => {
+    return { key: annotationKey(number, seq, checkId(name, "annotation name")), value: json, refs };
+  });
+  const checks: Check[] = puts.map(({ key }) => ({ key, value: undefined }));
+  if (items.length === 0 || counter === undefined) return { checks, puts, blobs };
+  const first = Number(counter);
+  checks.push({ key: counterKey, value: counter === NO_ITEMS ? undefined : counter });
+  puts.push({ key: counterKey, value: String(first + items.length) });
+  // If the commit fails, so does the check of the next one, which reads the counter again.
+  counters.set(number, String(first + items.length));
+  return { checks, puts, blobs, items: [{ tape: tapeName(number, ANNOTATIONS_TAPE), first, items }] };
+}
+
+/**
+ * Encodes new annotations one after another. All of them together refer to each part of the state at most once, because they are
+ * read together and readers reject an item that occurs too often.
+ */
+function encodeNew(
+  reader: SessionReader,
+  values: ReadonlyMap<string, unknown>,
+  first: number,
+  added: readonly StoredValue[],
+): { skeletons: [name: string, Frame][]; items: Frame[]; blobs: Map<string, Uint8Array> } {
+  const recorded = new RecordedValues(reader.context.registry, MIN_SHARED_SIZE);
+  for (const stored of added) recorded.add(stored);
+  const skeletons: [string, Frame][] = [];
+  const items: Frame[] = [];
+  const blobs = new Map<string, Uint8Array>();
+  for (const [name, value] of values) {
+    const encoded = encode(reader, name, value, first + items.length, recorded);
+    skeletons.push([name, encoded.skeleton]);
+    for (const item of encoded.items) items.push(item);
+    for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
+  }
+  return { skeletons, items, blobs };
+}
+
+/** Forgets the item counter of a session, after a commit that was planned with it has failed. */
+export function forgetAnnotationCounter({ context }: SessionReader, number: number): void {
+  countersOf(context).delete(number);
+}
+
+/** The counter of a session without annotations that have items. */
+const NO_ITEMS = "0";
+
+async function readCounter(reader: SessionReader, key: string): Promise<string> {
+  const [counter] = await reader.context.store.get([key]);
+  if (counter && !("value" in counter)) {
+    throw new SavepointError(
+      "DAMAGED",
+      `The counter of annotations cannot be read: ${counter.unreadable}. Run sp.repair().`,
+    );
+  }
+  return counter?.value ?? NO_ITEMS;
+}
+
+/** The item counters of the annotations that this process wrote last, by the number of the session. They may be outdated. */
+function countersOf(context: Context): LruMap<number, string> {
+  let counters = COUNTERS.get(context);
+  if (!counters) COUNTERS.set(context, (counters = new LruMap(MAX_COUNTERS)));
+  return counters;
+}
+
+const COUNTERS = new WeakMap<Context, LruMap<number, string>>();
+const MAX_COUNTERS = 10_000;
 
 /**
  * Replaces an annotation by the result of `change`; `undefined` removes it.
@@ -77,6 +173,7 @@ export async function annotateCheckpoint(
       ...(status && { puts: [...(changes.puts ?? []), { key: note, value: encodeStatusNote(status) }] }),
       ...(status === null && { deletes: [...(changes.deletes ?? []), note] }),
     });
+    countersOf(reader.context).set(number, String(first + (encoded?.items.length ?? 0)));
   };
   // `change` may throw a conflict of its own: only those of the commit are retried.
   await retryOnConflict(replaceOnce, {
@@ -147,10 +244,19 @@ async function readValues(
   }
 }
 
-/** Encodes a value. An error names the annotation instead of the state. */
-function encode(reader: SessionReader, name: string, value: unknown, first: number): EncodedState {
+/** Encodes a value. An error names the annotation instead of the state. @param recorded what is stored already */
+function encode(
+  reader: SessionReader,
+  name: string,
+  value: unknown,
+  first: number,
+  recorded?: RecordedValues,
+): EncodedState {
   try {
-    return encodeShadow(layoutState(valueToShadow(value, reader.context.registry)), ANNOTATIONS_TAPE, first);
+    const copy = valueToShadow(value, reader.context.registry);
+    // Unlike the skeleton of a state, that of an annotation is written once, so it has room for small parts.
+    const shadow = layoutChild(recorded ? recorded.replaceWithRefs(copy, value) : copy, ITEM_LIMITS);
+    return encodeShadow(shadow, ANNOTATIONS_TAPE, first);
   } catch (error) {
     if (!isSavepointError(error, "INVALID_STATE")) throw error;
     const what = `The annotation ${JSON.stringify(name)} cannot be stored`;

@@ -7,8 +7,16 @@
  */
 import { types } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
-import { encodeShadow, freezeState, equalsShadow, type Shadow, shadowToValue } from "../state/index.js";
+import {
+  encodeShadow,
+  equalsShadow,
+  freezeState,
+  type Shadow,
+  shadowToValue,
+  type StoredValue,
+} from "../state/index.js";
 import { type BranchRecord, type CheckpointInfo, type CheckpointRow, type SessionRecord } from "../records/index.js";
+import { forgetAnnotationCounter, planAnnotations } from "./annotations.js";
 import {
   branchMoved,
   checkRowExists,
@@ -16,6 +24,7 @@ import {
   isExtensionConflict,
   isIdTaken,
   isCheckpointRemoved,
+  notHead,
   tapeTaken,
 } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
@@ -23,7 +32,7 @@ import type { NumberSource } from "./numbers.js";
 import { type BranchChange, type BranchSnapshot, planSave, type SaveExtension } from "./plan-save.js";
 import { type StateInput, changeShadow, replaceState, type SaveChange } from "./save-change.js";
 import { matchesSaveFields, type SaveFields } from "./save-options.js";
-import type { SessionCommit } from "./commit.js";
+import type { CommitParts, SessionCommit } from "./commit.js";
 import { describeBranch } from "./errors.js";
 import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
@@ -50,6 +59,8 @@ export class BranchCursor {
   readonly #numbers: NumberSource;
   readonly branchName: string;
   #branch: LoadedRecord<BranchRecord> | undefined;
+  /** Whether there was no session when its records were last read. */
+  #isNew = false;
   /** The branch that the next save creates. */
   #planned: BranchRecord | undefined;
   /** The parent of the next save, if that is not the head; `row` is `undefined` for no parent. */
@@ -106,6 +117,7 @@ export class BranchCursor {
   #reset(): void {
     this.evict();
     this.#branch = undefined;
+    this.#isNew = false;
     this.#planned = undefined;
     this.#moved = undefined;
     this.#shared.loaded = undefined;
@@ -134,12 +146,17 @@ export class BranchCursor {
 
   /** Reads the records, and drops the shadow if the state of the head has changed. */
   async refresh(): Promise<Heads> {
-    const heads = await this.#reader.heads(this.branchName);
+    return this.adopt(await this.#reader.heads(this.branchName));
+  }
+
+  /** Caches records that were just read, and drops the shadow if the state of the head has changed. */
+  adopt(heads: Heads): Heads {
     const number = heads.session?.record.number;
     // A session that was deleted and created again can be equal in every other respect.
     const isSame = heads.branch?.value === this.#branch?.value || hasSameHead(heads.branch, this.#branch);
     if (!isSame || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
+    this.#isNew = heads.session === undefined;
     this.#shared.loaded = heads.session;
     this.sessionNumber = number;
     return heads;
@@ -168,6 +185,12 @@ export class BranchCursor {
     return this.#shadow;
   }
 
+  /** The cached shadow of the state of `row`, if that is the head of the session with this number. */
+  shadowOf(number: number, row: CheckpointRow): Shadow | undefined {
+    const isHead = this.sessionNumber === number && this.#branch?.record.head?.id === row.id;
+    return isHead ? this.#shadow : undefined;
+  }
+
   /** Caches a loaded shadow, if `row` is still the head. */
   keepShadow(row: CheckpointRow, shadow: Shadow): void {
     if (this.#branch?.record.head?.id === row.id && this.#shadow === undefined) this.#shadow = shadow;
@@ -188,9 +211,18 @@ export class BranchCursor {
   }
 
   /** Saves a state as the new head. */
-  save(candidate: StateInput, options: SaveFields, author: Author, extension?: SaveExtension): Promise<CheckpointInfo> {
+  async save(
+    candidate: StateInput,
+    options: SaveFields,
+    author: Author,
+    extension?: SaveExtension,
+  ): Promise<CheckpointInfo> {
     const change = replaceState(candidate, this.#reader.context.registry, extension?.recorded);
-    return this.#save(change, options, author, extension);
+    const info = await this.#save(change, options, author, extension);
+    // The answer to a repeated save can be an older checkpoint than the head whose shadow is cached.
+    const isHead = this.#shadow !== undefined && this.head?.id === info.id;
+    if (isHead && "live" in candidate && candidate.isImmutable) this.#frozen = candidate.live;
+    return info;
   }
 
   /** Saves the head's shadow after `change` has modified it. */
@@ -234,7 +266,8 @@ export class BranchCursor {
 
   /** Loads the records and the shadow of the head. Returns `undefined`, synchronously, if they are cached. */
   #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
-    if (!this.#planned && !(this.#shared.loaded && this.#branch)) return this.#read(author, needsState);
+    const isCached = this.#planned ?? (this.#isNew || (this.#shared.loaded && this.#branch));
+    if (!isCached) return this.#read(author, needsState);
     author.admit({ session: this.#shared.loaded, branch: this.#branch });
     if (this.#moved || !this.#branch?.record.head || this.#shadow !== undefined) return undefined;
     return this.#loadHead(this.#branch, needsState).then((isLoaded) =>
@@ -280,8 +313,10 @@ export class BranchCursor {
         const prepared = this.#prepare(author, change.state === undefined);
         if (prepared) await prepared;
       } catch (error) {
+        // The next save, such as one of the run that holds the branch, must not use what was prepared for this save.
+        if (this.#planned || this.#moved) this.#reset();
         // A retry of a save that succeeded, but whose answer was lost, is not a conflict.
-        const retry = options.id !== undefined && isSavepointError(error, "CONFLICT");
+        const retry = options.id !== undefined && !options.annotations && isSavepointError(error, "CONFLICT");
         const state = retry ? change.state?.() : undefined;
         const saved = state === undefined ? undefined : await this.#findSaved(state, options);
         if (saved) return saved;
@@ -293,15 +328,21 @@ export class BranchCursor {
       this.evict();
       const shadow = change.apply(before, frozen);
       const branch = this.#branch?.record ?? this.#planned;
-      const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0);
+      const added: StoredValue[] | undefined = options.annotations && [];
+      const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0, added);
       const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
-        const info = await this.#commit({ encoded, fields: options, agent: author.agent, extension }, author);
+        const change = { encoded, fields: options, agent: author.agent, extension };
+        const info = await this.#commit(
+          added ? { ...change, more: await this.#annotate(options, added) } : change,
+          author,
+        );
         this.#shadow = shadow;
         return info;
       } catch (error) {
         this.#reset();
-        if (!isSavepointError(error, "CONFLICT")) throw error;
+        if (added && this.sessionNumber !== undefined) forgetAnnotationCounter(this.#reader, this.sessionNumber);
+        if (!isSavepointError(error, "CONFLICT") || added) throw error;
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
         if (elsewhere || isIdTaken(error) || isExtensionConflict(error)) throw error;
@@ -309,6 +350,15 @@ export class BranchCursor {
         change = change.rebase(shadow);
       }
     }
+  }
+
+  /** The annotations of the head that are committed with the next checkpoint. @param added what that adds to the state */
+  async #annotate({ annotations }: SaveFields, added: readonly StoredValue[]): Promise<CommitParts | undefined> {
+    const { head, hidden } = this.#branch?.record ?? {};
+    if (!annotations) return undefined;
+    const isHead = head?.seq === annotations.seq && !hidden && !this.#planned && !this.#moved;
+    if (!isHead || this.sessionNumber === undefined) throw notHead(annotations.seq);
+    return planAnnotations(this.#reader, this.sessionNumber, annotations, added);
   }
 
   /** Commits an encoded state. After a conflict with another branch of the session it gets the next seq. */
@@ -355,6 +405,7 @@ export class BranchCursor {
         continue;
       }
       this.#branch = plan.branch;
+      this.#isNew = false;
       this.#planned = undefined;
       this.#moved = undefined;
       this.sessionNumber = number;

@@ -53,6 +53,13 @@ export function isExtensionConflict(conflict: SavepointError): boolean {
   return hasTag(conflict, TAG.extension) || hasTag(conflict, TAG.run);
 }
 
+/** The error for annotations of a checkpoint that is not the head any more. */
+export function notHead(seq: number): SavepointError<"CONFLICT"> {
+  return new SavepointError("CONFLICT", `Checkpoint #${seq} is not the head of the branch any more.`, {
+    details: { tags: [TAG.extension] },
+  });
+}
+
 /** Whether the conflict occurred on this record. */
 export function isConflictOn(conflict: SavepointError, key: string): boolean {
   return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);

@@ -34,7 +34,7 @@ export {
 export { type CheckpointMatch, findCheckpoint, findRow, findSessionByNumber, type RowMatch } from "./find.js";
 export { type HistoryOptions, walkHistory } from "./history.js";
 export { loadLatestIntact } from "./latest.js";
-export { loadShadow } from "./load-state.js";
+export { loadShadow, sharingReader } from "./load-state.js";
 export {
   type AgentMigrations,
   migrateIfDeclared,
@@ -50,5 +50,6 @@ export { firstUnusedNumber, NUMBER_BLOCK, NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
 export { isIntact, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
 export type { Heads, LoadedRecord, Notes, RowResult } from "./reader.js";
+export { integrationOptions, isFromIntegration } from "./reserved.js";
 export { type SaveFields, parseSaveOptions, parseStatusNote } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

@@ -1,4 +1,4 @@
-/** The decision of a save, as a pure function: a branch as it is stored, and a change, become one commit. */
+/** Plans a save, as a pure function: turns the stored branch and a change into one commit. */
 import type { EncodedState, RecordedValues } from "../state/index.js";
 import {
   type BranchRecord,
@@ -36,6 +36,8 @@ export interface BranchChange {
   /** The agent that becomes the session's agent if it has none. */
   readonly agent: string | undefined;
   readonly extension: SaveExtension | undefined;
+  /** Further parts of the commit. */
+  readonly more?: CommitParts | undefined;
 }
 
 /** What a run, or a checkpoint of a whole agent, adds to a save. */
@@ -66,7 +68,7 @@ export interface SavePlan extends SessionCommit {
  */
 export function planSave(
   { sessionId, name, number, session, branch, planned, moved }: BranchSnapshot,
-  { encoded, fields, agent, extension }: BranchChange,
+  { encoded, fields, agent, extension, more: otherParts }: BranchChange,
   now: number,
   newId: (place: CheckpointPlace) => string,
 ): SavePlan {
@@ -116,7 +118,7 @@ export function planSave(
     blobs: encoded.blobs,
     requiredRows,
     hasChosenId: fields.id !== undefined,
-    extension: more,
+    extension: more ?? otherParts,
   });
   return { ...built, row, parentId };
 }

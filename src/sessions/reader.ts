@@ -111,7 +111,7 @@ export class SessionReader {
   /** The rows with these seqs, in their order. */
   async rows(number: number, seqs: readonly number[]): Promise<(CheckpointRow | Unreadable | undefined)[]> {
     const records = await this.context.store.get(seqs.map((seq) => rowKey(number, seq)));
-    return records.map((record) => record && this.#row(record));
+    return records.map((record) => record && this.decodeRow(record));
   }
 
   /** The row with this seq; `undefined` if there is none. */
@@ -150,7 +150,7 @@ export class SessionReader {
   /** All rows of the session from a seq on, by ascending or descending seq. */
   async *allRows(number: number, reverse: boolean, from = 0): AsyncGenerator<RowResult> {
     for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
-      const row = this.#row(record);
+      const row = this.decodeRow(record);
       yield "unreadable" in row ? { ...row, seq: seqOfRowKey(record.key) } : row;
     }
   }
@@ -286,7 +286,7 @@ export class SessionReader {
 
   async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, CheckpointRow | Unreadable>> {
     const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit, reverse: true });
-    return new Map(records.map((record) => [seqOfRowKey(record.key), this.#row(record)]));
+    return new Map(records.map((record) => [seqOfRowKey(record.key), this.decodeRow(record)]));
   }
 
   async #findByName(number: number, name: string): Promise<CheckpointRow | undefined> {
@@ -310,7 +310,8 @@ export class SessionReader {
     return undefined;
   }
 
-  #row(record: RecordResult): CheckpointRow | Unreadable {
+  /** Decodes the record of a row. */
+  decodeRow(record: RecordResult): CheckpointRow | Unreadable {
     if (!("value" in record)) return { unreadable: record.unreadable };
     return decodeRow(seqOfRowKey(record.key), record.value, record.refs);
   }

@@ -18,10 +18,37 @@ const INTEGRATION = Symbol.for("savepoint.integration");
  * @param what the subject of the error message
  */
 export function rejectReserved(names: readonly string[], from: object, what: string): void {
-  if ((from as { readonly [INTEGRATION]?: unknown })[INTEGRATION] === true) return;
+  if (isFromIntegration(from)) return;
   const name = names.find((each) => each.startsWith(PREFIX));
   if (name === undefined) return;
   throw invalidArgument(
     `${what} cannot be named ${JSON.stringify(name)}: names that start with "${PREFIX}" are reserved. Use another name. Nothing was saved.`,
   );
+}
+
+/** Whether an integration of this package has marked these options, or this function. */
+export function isFromIntegration(from: object): boolean {
+  return Boolean((from as { readonly [INTEGRATION]?: unknown })[INTEGRATION]);
+}
+
+/** New annotations of the head of a branch, to be committed with the checkpoint that follows it. */
+export interface ParentAnnotations {
+  /** The seq of the head. */
+  readonly seq: number;
+  /** By name. An annotation that exists is a `CONFLICT`. */
+  readonly values: ReadonlyMap<string, unknown>;
+}
+
+/** What only integrations can add to a save, or to a load. */
+export interface IntegrationOptions {
+  /** The states of all loads with the same object share what they read. */
+  readonly sharing?: object;
+  /** New annotations of the head, which are committed with the checkpoint that follows it. */
+  readonly annotations?: ParentAnnotations;
+}
+
+/** What the integration that has marked these options adds to them. */
+export function integrationOptions(from: object): IntegrationOptions {
+  const mark = (from as { readonly [INTEGRATION]?: unknown })[INTEGRATION];
+  return typeof mark === "object" && mark !== null ? mark : {};
 }

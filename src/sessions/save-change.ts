@@ -11,8 +11,11 @@ import {
   shadowToValue,
 } from "../state/index.js";
 
-/** A state to save: the caller's own object, which must be compared synchronously; or a private copy. */
-export type StateInput = { readonly live: unknown } | { readonly copy: Shadow };
+/**
+ * A state to save: the caller's own object, which must be compared synchronously; or a private copy. If no part of the object is
+ * ever changed, the next state can share parts with it, which need not be compared.
+ */
+export type StateInput = { readonly live: unknown; readonly isImmutable?: boolean } | { readonly copy: Shadow };
 
 /** A change that can be applied to a branch head, and to another one if the head moves. */
 export interface SaveChange {

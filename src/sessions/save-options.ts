@@ -15,7 +15,7 @@ import {
   type SaveOptions,
   type StatusNote,
 } from "../records/index.js";
-import { rejectReserved } from "./reserved.js";
+import { integrationOptions, type ParentAnnotations, rejectReserved } from "./reserved.js";
 
 /** Parsed options of a save: a private copy, with the metadata and the lifetime as they are stored. */
 export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "resetBranch"> & {
@@ -25,6 +25,8 @@ export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "rese
   readonly ttl?: number;
   /** The number of migrations applied to the state. @default that of the head */
   readonly version?: number;
+  /** New annotations of the head, in the same commit. If the commit conflicts, it is not tried again. */
+  readonly annotations?: ParentAnnotations;
 };
 
 const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation", "recovery"];
@@ -33,6 +35,7 @@ const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 /** Validates and copies the options of a save. Throws `INVALID_ARGUMENT` or `INVALID_ID`. */
 export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry): SaveFields {
   const { ttl, resetBranch, ...others } = options;
+  const { annotations } = integrationOptions(options);
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
   rejectReserved(Object.keys(options.metadata ?? {}), options, "A metadata key");
@@ -60,6 +63,7 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
     ...(usage && { usage: { ...usage } }),
     ...(pinned !== undefined && { pinned: Boolean(pinned) }),
     ...(ttl !== undefined && { ttl: toMilliseconds(ttl, "ttl") }),
+    ...(annotations && { annotations }),
     metadata: encodeMetadata(options.metadata, registry),
   };
 }

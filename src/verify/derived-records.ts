@@ -5,7 +5,7 @@
  * harm.
  */
 import type { Context } from "../context.js";
-import { readConversations, readMessages, toTitle } from "../conversations/index.js";
+import { newStamp, readConversations, readMessages, toTitle } from "../conversations/index.js";
 import {
   ALL_CONVERSATION_NUMBERS,
   ALL_CONVERSATIONS,
@@ -91,6 +91,8 @@ export async function rebuildRecord(context: Context, key: string, bundled: Bund
     case "x":
     case "y":
       return putValue("");
+    case "d":
+      return second === undefined ? { drop: key } : putValue(newStamp());
     // A process or an import writes its record again, or has ended.
     case "h":
     case "o":

@@ -69,6 +69,7 @@ const RECORD_NAMES: Readonly<Record<string, string>> = {
   h: "a process that executes runs",
   j: "the list of an agent's sessions",
   c: "a conversation",
+  d: "the mark of a changed conversation",
   k: "the list of conversations",
   m: "the numbers of an imported agent",
   p: "a retention policy",

@@ -2,6 +2,8 @@
 import { stat } from "node:fs/promises";
 import { type BundleSource, listBackupFiles } from "../bundle/index.js";
 import type { Context } from "../context.js";
+import { ALL_SNAPSHOT_BASES, isSnapshotBaseKey } from "../records/index.js";
+import { scan } from "../store/index.js";
 import { validateFields, toFileError } from "../util/index.js";
 import { type Finding, findingKey, toProblem, type VerifyProblem } from "./findings.js";
 import { Healer } from "./healer.js";
@@ -49,6 +51,7 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
   const healer = new Healer(silent, before, dryRun, context.events);
   for (const source of sources) await healer.healFrom(source);
   await healer.rebuild();
+  if (!dryRun && healer.healed.size > 0) await dropSnapshotBases(silent);
   // Problems of the kind `store` are in files and tables. Compacting rewrites them without the damaged parts.
   if (!dryRun && healer.healed.size > 0) await context.store.compact();
   const after = dryRun ? predictFindings(before, healer.healed) : await findAll(silent, onProgress);
@@ -60,6 +63,13 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
     return { ...toProblem(finding), ...(asOf !== undefined && { asOf }) };
   };
   return { dryRun, ok: after.length === 0, healed: healed.map(toHealed), holes: after.map(toProblem) };
+}
+
+/** Makes the next checkpoint of every agent read all conversations: a repair may have restored older versions of some. */
+async function dropSnapshotBases({ store }: Context): Promise<void> {
+  const deletes: string[] = [];
+  for await (const { key } of scan(store, ALL_SNAPSHOT_BASES)) if (isSnapshotBaseKey(key)) deletes.push(key);
+  if (deletes.length > 0) await store.commit({ deletes });
 }
 
 /** What remains after a repair. If all data is restored, compacting also fixes the problems of the kind `store`. */

@@ -3,7 +3,9 @@
  * checked a second time before it is reported.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { findUnmarkedConversations } from "../agents/index.js";
 import type { Context } from "../context.js";
+import { isSavepointError } from "../errors.js";
 import { decodeConversationListing, readConversations } from "../conversations/index.js";
 import { findLiveMessages, listAgentsWithConversations } from "../gc/index.js";
 import {
@@ -17,6 +19,7 @@ import {
   annotationCounterKey,
   annotationsOf,
   branchesOf,
+  changedConversationKey,
   conversationKey,
   conversationNumberKey,
   conversationsOf,
@@ -205,6 +208,7 @@ async function* surveyConversations(
     else if (!("unreadable" in found)) idByNumber.set(found.record.number, conversationId);
     else if (options.agent !== undefined) yield damagedRecord(conversationKey(conversationId), found.unreadable);
   }
+  yield* surveyMarks(context, agent);
   if (!options.deep) return;
   const live = await findLiveMessages(context, agent);
   const numbers = new Map([...live.keys()].map((number) => [messageTape(number), number]));
@@ -217,6 +221,19 @@ async function* surveyConversations(
     const owner = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
     const place = `message ${item} of conversation ${conversationId ?? `number ${number}, which only checkpoints reference`}`;
     yield { kind: "item", ...owner, checkpoints: [], place, reason, location: { tape, item } };
+  }
+}
+
+/** Every conversation that has changed since the newest checkpoint of its agent has a mark. */
+async function* surveyMarks(context: Context, agent: string): AsyncGenerator<Finding> {
+  if (agent === "") return;
+  try {
+    for (const conversationId of await findUnmarkedConversations(new SessionReader(context, agentHistoryId(agent)))) {
+      yield { ...missingRecord(changedConversationKey(agent, conversationId)), agent, conversationId };
+    }
+  } catch (error) {
+    // What is damaged is reported where it is surveyed. A damaged head without a row looks like one that was replaced meanwhile.
+    if (!isSavepointError(error, "DAMAGED") && !isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
   }
 }
 

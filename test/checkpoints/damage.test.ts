@@ -74,6 +74,7 @@ describe("damage", () => {
     await sp.agents.save({ id: "a", name: "A" });
     for (const id of ["one", "two"]) await sp.conversations.create({ id, agent: "a", messages: [message.user(id)] });
     const { id } = await sp.checkpoints.create({ agent: "a" });
+    await sp.conversations.append("one", [message.user("more")]);
     flip(conversationKey("one"));
     const listed = file.database.prepare(
       "SELECT key FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key DESC",
@@ -90,6 +91,18 @@ describe("damage", () => {
     expect(await last.conversations.delete("two")).toBe(true);
     expect(await last.conversations.load("two")).toBeUndefined();
     await last.checkpoints.create({ agent: "a" });
+  });
+
+  it("of a conversation that has not changed does not prevent a checkpoint, which keeps its messages", async () => {
+    const sp = await open();
+    await sp.agents.save({ id: "a", name: "A" });
+    await sp.conversations.create({ id: "one", agent: "a", messages: [message.user("one")] });
+    await sp.checkpoints.create({ agent: "a" });
+    flip(conversationKey("one"));
+    const again = await open();
+    const { id } = await again.checkpoints.create({ agent: "a" });
+    expect(await again.checkpoints.restore(id)).toMatchObject({ recreated: ["one"] });
+    expect((await again.conversations.load("one"))?.messages).toEqual([message.user("one")]);
   });
 
   it("of an agent's newest version does not prevent a restore", async () => {

@@ -10,8 +10,8 @@ import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, codeOf, useLab } from "../run/lab.js";
 import { AGENT, begin, everythingOf, FAST, idsIn, patientClock, saveAgent, talk, texts } from "./agent-data.js";
 
-function planOf({ agent, sessionId, changes, restored, recreated, removed }: RestorePlan): RestorePlan {
-  return { agent, sessionId, changes, restored, recreated, removed };
+function planOf({ agent, sessionId, changes, restored, recreated, removed, erased }: RestorePlan): RestorePlan {
+  return { agent, sessionId, changes, restored, recreated, removed, erased };
 }
 
 /** An agent with four conversations, and afterwards everything about it is different. */
