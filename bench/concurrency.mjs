@@ -12,12 +12,16 @@ const SESSIONS = [1, 8, 64];
 /** @param {string[]} args saves in a run, saves in a run on a slow disk, rounds */
 export default async function concurrency(args) {
   const [saves = 2000, slowSaves = 300, rounds = 3] = args.map(Number);
-  const tables = await inFolder(async (folder) => {
+  const made = await inFolder(async (folder) => {
     const made = [];
     for (const delay of DISKS) made.push(await onDisk(folder, delay, delay > 0 ? slowSaves : saves, rounds));
     return made;
   });
-  report("concurrency", tables);
+  report(
+    "concurrency",
+    made.map(({ table }) => table),
+    made[0]?.figures,
+  );
 }
 
 /** @param {string} folder @param {number} delay @param {number} saves @param {number} rounds */
@@ -40,7 +44,7 @@ async function onDisk(folder, delay, saves, rounds) {
       "not measured: needs gcc",
       ...Array.from({ length: 5 }, () => "–"),
     ]);
-    return { title, head, rows };
+    return { table: { title, head, rows } };
   }
   const run = (/** @type {number} */ sessions) => async () => {
     const result = await inFolder(async (own) =>
@@ -55,7 +59,7 @@ async function onDisk(folder, delay, saves, rounds) {
   const runsOf = Object.values(results);
   const of = (/** @type {number} */ index, /** @type {keyof Result} */ key) =>
     median((runsOf[index] ?? []).map((result) => result[key]));
-  return {
+  const table = {
     title,
     head,
     rows: SESSIONS.map((sessions, index) => {
@@ -71,4 +75,6 @@ async function onDisk(folder, delay, saves, rounds) {
       ];
     }),
   };
+  const last = SESSIONS.length - 1;
+  return { table, figures: { rate: of(last, "rate"), versusOne: of(last, "rate") / of(0, "rate") } };
 }

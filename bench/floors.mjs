@@ -20,7 +20,8 @@ const LENGTH = 100;
 /** @param {string[]} args milliseconds for each task in a round, rounds, and messages of the state to compare */
 export default async function floors(args) {
   const [time = 1000, rounds = 5, count = 1000] = args.map(Number);
-  report("floors", [await saving(time, rounds), await finding(time, rounds, count)]);
+  const saved = await saving(time, rounds);
+  report("floors", [saved.table, await finding(time, rounds, count)], saved.figures);
 }
 
 /** @param {number} time @param {number} rounds */
@@ -38,7 +39,14 @@ async function saving(time, rounds) {
     rounds,
   );
   const floorOf = (/** @type {string} */ name) => (name === NORMAL || name.endsWith("process") ? NORMAL : FULL);
-  return {
+  const versus = (/** @type {string} */ name) => middle(results, name, "mean") / middle(results, floorOf(name), "mean");
+  const figures = {
+    appendProcess: versus("Savepoint append, process"),
+    appendPower: versus("Savepoint append, power"),
+    saveProcess: versus("Savepoint save, process"),
+    savePower: versus("Savepoint save, power"),
+  };
+  const table = {
     title: `1 kB made durable, on sessions of ${LENGTH} to ${2 * LENGTH} messages`,
     head: ["", "mean", "p50 (spread)", "p99", "floor", "p50 vs. floor", "mean vs. floor"],
     rows: Object.keys(results).map((name) => [
@@ -51,6 +59,7 @@ async function saving(time, rounds) {
       "Append and save are handed one new message of 1 kB. What the SQLite rows leave out is what a checkpoint is: its row, its id, the counters of its session and branch, its checksums.",
     ],
   };
+  return { table, figures };
 }
 
 /** @param {number} time @param {number} rounds @param {number} count */

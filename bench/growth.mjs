@@ -1,8 +1,9 @@
 // One conversation that grows by a 1 kB message a step, saved at every step: Savepoint beside LangGraph's SQLite saver
-// and a JSON file per step. All run here, in turns, on the same states.
+// and a JSON file per step, in turns, on the same states. Cold: each in a new process. Warm: all in this one.
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { Savepoint } from "savepoint";
+import { inChild } from "./lib/child.mjs";
 import { inFolder, inTurns, median, sizeOf, timed } from "./lib/measure.mjs";
 import { loadSqliteSaver } from "./lib/peers.mjs";
 import { bytes, ms, ratio, report } from "./lib/report.mjs";
@@ -14,32 +15,57 @@ const PEER = "LangGraph SqliteSaver";
 export const MARKS = [10, 100, 1000, 3000, 10_000];
 const READS = 15;
 
-/** @param {string[]} args steps, if not 1,000 and 3,000 */
+/** Each runs in a folder of its own. @type {Record<string, (folder: string, steps: number) => Promise<Result>>} */
+export const CONTENDERS = {
+  "Savepoint, process": (folder, steps) => savepoint(folder, steps, "process"),
+  "Savepoint, power": (folder, steps) => savepoint(folder, steps, "power"),
+  "Savepoint append, process": (folder, steps) => appending(folder, steps, "process"),
+  [PEER]: async (folder, steps) => langGraph(await loadSqliteSaver(), folder, steps),
+  "a JSON file per step, fsynced": jsonFiles,
+};
+
+/** @param {string[]} args steps, if not 1,000 (cold and warm) and 3,000 */
 export default async function growth(args) {
-  const tables = [];
-  for (const steps of args.length > 0 ? args.map(Number) : [1000, 3000]) tables.push(await compare(steps));
-  if (args.length === 0) tables.push(await far(10_000));
-  report("growth", tables);
+  // Installs the peers, if they are not.
+  await loadSqliteSaver();
+  const [short = 1000, long = 3000] = args.map(Number);
+  const cold = await compare(short, true, 5);
+  const warm = await compare(short, false, 5);
+  const late = await compare(long, false, 2);
+  const far = args.length === 0 ? [await alone(10_000)] : [];
+  report("growth", [cold.table, warm.table, late.table, ...far], {
+    coldTime: cold.versus("Savepoint, process", (r) => r.total),
+    coldAppendTime: cold.versus("Savepoint append, process", (r) => r.total),
+    coldBytes: cold.versus("Savepoint, process", (r) => r.bytes),
+    coldSaveAt1000: cold.versus("Savepoint, process", (r) => r.at[2] ?? Number.NaN),
+    warmTime: warm.versus("Savepoint, process", (r) => r.total),
+    warmSaveAt1000: warm.versus("Savepoint, process", (r) => r.at[2] ?? Number.NaN),
+    lateSave: late.of("Savepoint, process", (r) => (r.at[3] ?? Number.NaN) / (r.at[0] ?? Number.NaN)),
+    ...cold.drawn,
+  });
 }
 
-/** @param {number} steps */
-async function compare(steps) {
-  const SqliteSaver = await loadSqliteSaver();
+/** @param {number} steps @param {boolean} isCold @param {number} rounds */
+async function compare(steps, isCold, rounds) {
   const results = await inTurns(
-    {
-      "Savepoint, process": () => inFolder((folder) => savepoint(folder, steps, "process")),
-      "Savepoint, power": () => inFolder((folder) => savepoint(folder, steps, "power")),
-      "Savepoint append, process": () => inFolder((folder) => appending(folder, steps, "process")),
-      [PEER]: () => inFolder((folder) => langGraph(SqliteSaver, folder, steps)),
-      "a JSON file per step, fsynced": () => inFolder((folder) => jsonFiles(folder, steps)),
-    },
-    steps > 1000 ? 2 : 5,
+    Object.fromEntries(
+      Object.entries(CONTENDERS).map(([name, run]) => [
+        name,
+        () =>
+          inFolder(async (folder) =>
+            isCold ? /** @type {Result} */ (inChild("growth-child.mjs", { name, folder, steps })) : run(folder, steps),
+          ),
+      ]),
+    ),
+    rounds,
   );
   const marks = MARKS.filter((mark) => mark <= steps);
   const of = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
     median((results[name] ?? []).map(pick));
-  return {
-    title: `${steps} steps of 1 kB, the whole state handed over at each`,
+  const versus = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
+    of(name, pick) / of(PEER, pick);
+  const table = {
+    title: `${steps} steps of 1 kB, the whole state passed at each, ${isCold ? "in a new process each" : "warm"}`,
     head: [
       "",
       "total (spread)",
@@ -53,7 +79,6 @@ async function compare(steps) {
     ],
     rows: Object.keys(results).map((name) => {
       const totals = (results[name] ?? []).map((result) => result.total);
-      const versus = (/** @type {(result: Result) => number} */ pick) => ratio(of(name, pick) / of(PEER, pick));
       return [
         name,
         `${ms(of(name, (r) => r.total))} (${Math.min(...totals).toFixed(0)}–${Math.max(...totals).toFixed(0)})`,
@@ -61,22 +86,32 @@ async function compare(steps) {
         bytes(of(name, (r) => r.bytes)),
         ms(of(name, (r) => r.load)),
         name.includes("JSON") ? "–" : ms(of(name, (r) => r.history)),
-        versus((r) => r.total),
-        versus((r) => r.bytes),
-        versus((r) => r.load),
+        ratio(versus(name, (r) => r.total)),
+        ratio(versus(name, (r) => r.bytes)),
+        ratio(versus(name, (r) => r.load)),
       ];
     }),
     notes: [
       "SqliteSaver runs with `synchronous = NORMAL`, as Savepoint does with `process`; `power` waits for the disk at every save.",
     ],
   };
+  /** @type {Record<string, number>} */
+  const drawn = {};
+  for (const name of Object.keys(results)) {
+    drawn[`total: ${name}`] = of(name, (r) => r.total);
+    drawn[`bytes: ${name}`] = of(name, (r) => r.bytes);
+  }
+  return { table, of, versus, drawn };
 }
 
 /** Savepoint alone: is a save late in a long session as cheap as an early one? @param {number} steps */
-async function far(steps) {
+async function alone(steps) {
   const marks = MARKS.filter((mark) => mark <= steps);
   const results = await inTurns(
-    { "append, process": () => inFolder((folder) => appending(folder, steps, "process")) },
+    {
+      "append, process": () => inFolder((folder) => appending(folder, steps, "process")),
+      "save, process": () => inFolder((folder) => savepoint(folder, steps, "process")),
+    },
     3,
   );
   return {

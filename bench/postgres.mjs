@@ -4,7 +4,7 @@
 //   npm run bench postgres 0.1                 a tenth of that, to see that it works
 //   npm run bench postgres recording takeover  some of it
 import { withPostgres } from "./lib/postgres-server.mjs";
-import { ratio, report } from "./lib/report.mjs";
+import { report } from "./lib/report.mjs";
 import { growth } from "./postgres/growth.mjs";
 import { recording } from "./postgres/recording.mjs";
 import { resuming } from "./postgres/resuming.mjs";
@@ -46,52 +46,11 @@ export default async function postgres(args) {
       figures[name] = result.figures;
     }
   });
-  report("postgres", [aims(figures), ...tables]);
+  /** @type {Figures} */
+  const all = {};
+  for (const part of Object.values(figures)) Object.assign(all, part);
+  report("postgres", tables, all);
 }
 
 /** @param {number} count @param {number} share */
 const some = (count, share) => Math.max(1, Math.round(count * share));
-
-/** What was aimed at, as far as it was measured. @param {Record<string, Figures>} measured @returns {Table} */
-function aims({ recording: recorded, growth: grown, resuming: resumed, takeover: taken }) {
-  /** @type {(string | number)[][]} */
-  const rows = [];
-  const aim = (
-    /** @type {string} */ what,
-    /** @type {string} */ wanted,
-    /** @type {string} */ found,
-    /** @type {boolean} */ reached,
-  ) => rows.push([what, wanted, found, reached ? "reached" : "**not reached**"]);
-  const atLeast = (
-    /** @type {string} */ what,
-    /** @type {number | undefined} */ value,
-    /** @type {number} */ least,
-  ) => {
-    if (value !== undefined) aim(what, `≥ ${least}×`, `${value.toFixed(2)}×`, value >= least);
-  };
-  const atMost = (/** @type {string} */ what, /** @type {number | undefined} */ value, /** @type {number} */ part) => {
-    if (value !== undefined) aim(what, `≤ 1/${part}`, ratio(value), value <= 1 / part);
-  };
-  atLeast("one recorded effect, rate against a bare INSERT", recorded?.["effect"], 0.8);
-  atLeast("one recorded effect, rate against a step of DBOS", recorded?.["effectVsDbos"], 4);
-  atLeast("one whole save, rate against a bare INSERT", recorded?.["save"], 0.6);
-  const thread = `${grown?.["steps"]}-step thread against PostgresSaver`;
-  atMost(`${thread}, time`, grown?.["time"], 10);
-  atMost(`${thread}, bytes`, grown?.["bytes"], 200);
-  atMost("load of the latest state against PostgresSaver", grown?.["load"], 10);
-  if (resumed) {
-    const { steps, waited = Number.NaN, flat = Number.NaN } = resumed;
-    const found = `${waited.toFixed(1)} ms; ${flat.toFixed(2)}× of what it takes after a hundredth of the steps`;
-    aim(`going on after kill -9 with ${steps} steps done`, "≤ 20 ms for the store, flat in steps", found, waited <= 20);
-  }
-  if (taken) {
-    const { late = Number.NaN } = taken;
-    aim(
-      "taking over from a worker that was stopped",
-      "≤ lease + 1 s",
-      `lease ${late < 0 ? "−" : "+"} ${Math.abs(late / 1000).toFixed(2)} s at most`,
-      late <= 1000,
-    );
-  }
-  return { title: "What was aimed at", head: ["what", "aim", "measured", ""], rows };
-}

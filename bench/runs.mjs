@@ -139,7 +139,7 @@ async function resuming(rounds, counts) {
     median((results[name] ?? []).map((result) => result[part]));
   const first = String(counts[0]);
   return {
-    title: "Going on after kill -9, with a state of ten messages",
+    title: "Resuming after kill -9, with a state of ten messages",
     head: [
       "steps done before",
       "opening the store",

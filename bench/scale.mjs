@@ -22,10 +22,14 @@ const ENOUGH = { sessions: 300, checkpoints: 70 };
 export default async function scale(args) {
   const [checkpoints = 1_000_000, ...counts] = args.map(Number);
   const tables = [];
+  /** @type {Record<string, number>} */
+  const figures = {};
   for (const sessions of counts.length > 0 ? counts : [1000, 50_000]) {
-    tables.push(...(await inFolder((folder) => compare(folder, checkpoints, sessions))));
+    const compared = await inFolder((folder) => compare(folder, checkpoints, sessions));
+    tables.push(...compared.tables);
+    for (const [key, value] of Object.entries(compared.figures)) figures[`${key}${sessions}`] = value;
   }
-  report("scale", tables);
+  report("scale", tables, figures);
 }
 
 /** @param {string} folder @param {number} checkpoints @param {number} sessions */
@@ -42,14 +46,15 @@ async function compare(folder, checkpoints, sessions) {
     (results[store] ?? []).map((r) => r[key]);
   const cell = (/** @type {number[]} */ values) =>
     `${ms(median(values))} (${ms(Math.min(...values))}–${ms(Math.max(...values))})`;
+  const versus = (/** @type {keyof Result} */ key) => median(of("full", key)) / median(of("few", key));
   const row = (/** @type {string} */ title, /** @type {keyof Result} */ key) => [
     title,
     cell(of("full", key)),
     cell(of("few", key)),
-    ratio(median(of("full", key)) / median(of("few", key))),
+    ratio(versus(key)),
   ];
   const total = length * sessions;
-  return [
+  const tables = [
     {
       title: `Filling a store: ${total} checkpoints in ${sessions} sessions, ${AT_ONCE} at once`,
       head: ["", "time", "saves/s", "first tenth", "last tenth", "file", "per checkpoint", "last tenth vs. first"],
@@ -81,6 +86,7 @@ async function compare(folder, checkpoints, sessions) {
       ],
     },
   ];
+  return { tables, figures: { save: versus("save"), latest: versus("latest") } };
 }
 
 /** Sessions to measure, spread over all. @param {number} sessions */

@@ -15,19 +15,20 @@ export default async function search(args) {
   const [conversations = 1000, messages = 100, queries = 40] = args.map(Number);
   const texts = new Texts(7);
   const library = Array.from({ length: conversations }, () => Array.from({ length: messages }, () => texts.message()));
-  const tables = await inFolder(async (folder) => {
+  const { tables, figures } = await inFolder(async (folder) => {
     const url = `sqlite:${join(folder, "library.db")}`;
     const sp = await Savepoint.open(url, { durability: "process" });
     await sp.agents.save({ id: AGENT, name: "Librarian", state: { solved: 0 } });
     const ids = await fill(sp, library);
     await sp.close();
-    return [
-      await checkpoints(folder, url, library, ids),
-      await firstSearch(folder, url, library),
-      await searching(url, library, texts, queries),
-    ];
+    const agent = await checkpoints(folder, url, library, ids);
+    const first = await firstSearch(folder, url, library);
+    return {
+      tables: [agent.table, first.table, await searching(url, library, texts, queries)],
+      figures: { unchanged: agent.unchanged, afterOne: first.afterOne },
+    };
   });
-  report("search", tables);
+  report("search", tables, figures);
 }
 
 /** @param {Savepoint} sp @param {string[][]} library */
@@ -46,6 +47,8 @@ async function fill(sp, library) {
 async function checkpoints(folder, url, library, ids) {
   /** @type {(string | number)[][]} */
   const rows = [];
+  /** @type {number[]} */
+  const times = [];
   /** @param {string} name @param {(sp: Savepoint) => Promise<unknown>} prepare */
   const take = async (name, prepare) => {
     const sp = await Savepoint.open(url);
@@ -58,6 +61,7 @@ async function checkpoints(folder, url, library, ids) {
       stored = (await again.checkpoints.create({ agent: AGENT })).storedBytes;
     });
     await again.close();
+    times.push(spent);
     rows.push([name, ms(spent), bytes(stored), bytes(sizeOf(folder) - before)]);
   };
   await take("the first checkpoint", async () => {});
@@ -65,13 +69,15 @@ async function checkpoints(folder, url, library, ids) {
   await take("a third one, 10 conversations have changed", async (sp) => {
     for (const id of ids.slice(0, 10)) await sp.conversations.append(id, [message.user("And another thing.")]);
   });
+  const unchanged = times[1] ?? Number.NaN;
   rows.push(await inFolder((other) => copying(other, library)));
-  return {
+  const table = {
     title: `A checkpoint of an agent with ${library.length} conversations of ${library[0]?.length} messages`,
-    head: ["", "time", "bytes it says", "the file grows by"],
+    head: ["", "time", "bytes stored", "the file grows by"],
     rows,
     notes: ["Copying: the conversations as one JSON text in one row of a table, committed with synchronous = FULL."],
   };
+  return { table, unchanged };
 }
 
 /** @param {string} folder @param {string[][]} library */
@@ -111,7 +117,7 @@ async function firstSearch(folder, url, library) {
   const next = await timed(() => sp.conversations.search("nothing like this"));
   await sp.close();
   const grown = sizeOf(folder) - before;
-  return {
+  const table = {
     title: `The first search in ${library.flat().length} messages`,
     head: ["", ""],
     rows: [
@@ -124,6 +130,7 @@ async function firstSearch(folder, url, library) {
     ],
     notes: [],
   };
+  return { table, afterOne: next };
 }
 
 /** @param {string} url @param {string[][]} library @param {Texts} texts @param {number} count */
@@ -224,15 +231,15 @@ class Texts {
     const said = () => /** @type {string} */ (this.#words[this.below(this.#words.length)]);
     const different = [...new Set(this.#words)].filter((word) => word.length > 4);
     return {
-      "a word, as often as it is said": some(() => {
+      "a word, by its frequency": some(() => {
         for (let word = said(); ; word = said()) if (word.length > 3) return word;
       }),
-      "a word, any of those there are": some(() => /** @type {string} */ (different[this.below(different.length)])),
+      "a word, each equally likely": some(() => /** @type {string} */ (different[this.below(different.length)])),
       "part of a word, 5 characters": some(() => said().padEnd(5, "e").slice(0, 5)),
-      "20 characters, from anywhere": some(() => cut(20)),
-      "nothing that is there": some(() => `${said()}x${said()}q`),
-      "two characters, from anywhere": some(() => cut(2)),
-      "one character, from anywhere": some(() => cut(1)),
+      "20 characters of a message": some(() => cut(20)),
+      "a text that does not occur": some(() => `${said()}x${said()}q`),
+      "two characters of a message": some(() => cut(2)),
+      "one character of a message": some(() => cut(1)),
     };
   }
 }

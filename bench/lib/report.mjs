@@ -4,23 +4,29 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const results = fileURLToPath(new URL("../results/", import.meta.url));
+const root = fileURLToPath(new URL("../results/", import.meta.url));
 
 /** @typedef {{ title: string; head: string[]; rows: (string | number)[][]; notes?: string[] }} Table */
+/** Numbers that `bench/docs` compares with the goals and draws. @typedef {Record<string, number>} Figures */
+/** @typedef {{ name: string; at: string; machine: string; tables: Table[]; figures: Figures }} Result */
 
-/** Prints tables, and writes them to `bench/results`. @param {string} name @param {Table[]} tables */
-export function report(name, tables) {
+/** The folder for results of a major version of Node. @param {string} [major] */
+export const resultsOf = (major = process.versions.node.split(".")[0] ?? "") => join(root, `node${major}`);
+
+/** Prints tables, and writes them and the figures to `bench/results`. @param {string} name @param {Table[]} tables @param {Figures} [figures] */
+export function report(name, tables, figures = {}) {
   const machine = `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), ${process.platform}`;
   const text = tables.map(toMarkdown).join("\n\n");
-  mkdirSync(results, { recursive: true });
-  writeFileSync(join(results, `${name}.md`), `${text}\n\n${machine}\n`);
-  const at = new Date().toISOString();
-  writeFileSync(join(results, `${name}.json`), `${JSON.stringify({ name, at, machine, tables }, undefined, 2)}\n`);
+  const folder = resultsOf();
+  mkdirSync(folder, { recursive: true });
+  /** @type {Result} */
+  const result = { name, at: new Date().toISOString(), machine, tables, figures };
+  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(result, undefined, 2)}\n`);
   console.log(`${text}\n\n${machine}\n`);
 }
 
 /** @param {Table} table */
-function toMarkdown({ title, head, rows, notes = [] }) {
+export function toMarkdown({ title, head, rows, notes = [] }) {
   const lines = [head, head.map((_, index) => (index === 0 ? "---" : "--:")), ...rows];
   const table = lines.map((line) => `| ${line.join(" | ")} |`).join("\n");
   return [`**${title}**`, table, ...notes].join("\n\n");

@@ -7,14 +7,25 @@ export function watchQueries(pg) {
   const { prototype } = pg.Client;
   const { query } = prototype;
   let [statements, waited, underWay, since] = [0, 0, 0, 0];
-  const begin = () => {
-    statements++;
+  const begin = (count = 1) => {
+    statements += count;
     if (underWay++ === 0) since = performance.now();
   };
   const end = () => {
     if (--underWay === 0) waited += performance.now() - since;
   };
   prototype.query = function watched(/** @type {any[]} */ ...args) {
+    const [first] = args;
+    // Savepoint sends the statements of its commits together, in a query object of its own.
+    if (typeof first?.submit === "function" && typeof first.callback === "function") {
+      begin(first.statements?.length);
+      const { callback } = first;
+      first.callback = (/** @type {any[]} */ ...answer) => {
+        end();
+        callback(...answer);
+      };
+      return query.apply(this, args);
+    }
     begin();
     const last = args.at(-1);
     if (typeof last === "function") {

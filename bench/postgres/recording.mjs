@@ -78,6 +78,9 @@ export async function recording(server, { slices, length }) {
       effectVsDbos: share(EFFECT, DBOS_STEP),
       save: share(SAVE, LARGE),
       append: share(APPEND, LARGE),
+      ...Object.fromEntries(
+        [SMALL, EFFECT, DBOS_STEP, LARGE, APPEND, SAVE].map((name) => [`rate: ${name}`, 1000 / median(of(name))]),
+      ),
     },
   };
 }

@@ -29,7 +29,7 @@ export async function resuming(server, { steps, rounds }) {
   return {
     tables: [
       {
-        title: "Going on after kill -9, in a new process",
+        title: "Resuming after kill -9, in a new process",
         head: [
           "",
           "opening or launching",
@@ -47,12 +47,13 @@ export async function resuming(server, { steps, rounds }) {
           ratio(of(name, whole) / of(theirs, whole)),
         ]),
         notes: [
-          "The clock starts when all modules are loaded. Opening is connecting, and looking at the version of the tables; DBOS goes on with what it finds while it launches. Statements and waiting are of both.",
+          "The clock starts when all modules are loaded. Opening is connecting, and looking at the version of the tables; DBOS resumes what it finds while it launches. Statements and waiting are of both.",
         ],
       },
     ],
     figures: {
       steps,
+      statements: of(many, (r) => r.statements),
       waited: of(many, (r) => r.waited),
       resume: of(many, (r) => r.resume),
       flat: of(many, (r) => r.resume) / of(few, (r) => r.resume),

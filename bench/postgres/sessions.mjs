@@ -18,7 +18,7 @@ const NEARLY = 0.9;
 
 /** @param {Server} server @param {{ seconds: number; rounds: number }} size */
 export async function sessions(server, { seconds, rounds }) {
-  const tables = [
+  const compared = [
     await compare(server, "Savepoint, one process", "append", 1, SESSIONS, seconds, rounds),
     await compare(
       server,
@@ -31,7 +31,11 @@ export async function sessions(server, { seconds, rounds }) {
     ),
     await compare(server, "bare INSERTs, one process, a connection each", "insert", 1, SESSIONS, seconds, rounds),
   ];
-  return { tables, figures: {} };
+  const [ours, , bare] = compared.map(({ rates }) => rates[SESSIONS.indexOf(32)] ?? Number.NaN);
+  return {
+    tables: compared.map(({ table }) => table),
+    figures: { rate32: ours ?? Number.NaN, sessions32: (ours ?? Number.NaN) / (bare ?? Number.NaN) },
+  };
 }
 
 /**
@@ -53,7 +57,7 @@ async function compare(server, title, what, processes, counts, seconds, rounds) 
     median((runs[index] ?? []).map((result) => result[key]));
   const highest = Math.max(...counts.map((_, index) => of(index, "rate")));
   const enough = counts.find((_, index) => of(index, "rate") >= NEARLY * highest);
-  return {
+  const table = {
     title: `1 kB appended by many sessions at once: ${title}`,
     head: [
       "sessions",
@@ -80,6 +84,7 @@ async function compare(server, title, what, processes, counts, seconds, rounds) 
         : `It saturates with ${enough}: from there on, more sessions add less than a tenth.`,
     ],
   };
+  return { table, rates: counts.map((_, index) => of(index, "rate")) };
 }
 
 /**
