@@ -75,7 +75,7 @@ function withBreak(text) {
 function print(command) {
   return sameIds(run(command))
     .replaceAll(folder, "/home/you/shop")
-    .replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, "2026-01-31 09:30:00Z")
+    .replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g, "2026-01-31 09:30:00")
     .replace(/(?<=\s)\d\d:\d\d:\d\d(?=\s)/g, "09:30:00")
     .replace(/\d{4}-\d\d-\d\dT\d\d([:-])\d\d[:-]\d\d([.-])\d{3}Z/g, "2026-01-31T09$130$100$2000Z")
     .replace(/"(createdAt|updatedAt|startedAt)":( ?)\d+/g, '"$1":$21769851800000')

@@ -70,6 +70,8 @@ export type {
   Status,
   Usage,
 } from "./records/index.js";
+export type { KnownBackup } from "./bundle/index.js";
+export type { EraseOptions, EraseProgress, EraseReport, EraseTarget } from "./erasure/index.js";
 export type { CollectOptions, CollectReport } from "./gc/index.js";
 export type {
   Conversation,
@@ -180,6 +182,7 @@ export {
   type LoopOptions,
   type OpenRun,
   type OpenRunOptions,
+  type OpenLlmOptions,
   type OpenToolOptions,
   type QuarantineEvent,
   type QueuedRun,

@@ -30,6 +30,7 @@ import {
   type ImportOptions,
   type ImportResult,
 } from "./bundle/index.js";
+import { erase, type EraseOptions, type EraseReport, type EraseTarget } from "./erasure/index.js";
 import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
 import type { EventName, LastShutdown, Listener } from "./events/index.js";
 import {
@@ -441,6 +442,21 @@ export class Savepoint implements AsyncDisposable {
     const context = this.#services.open();
     this.#services.scope.requireStore("sp.backup()");
     return backup(context, options);
+  }
+
+  /**
+   * Deletes a session, a conversation or an agent so that none of its content is left in the store's files, and reports which
+   * backups and other places outside of the store may still have copies. Rewrites the whole store. Erasing the same thing again
+   * completes an erasure that was interrupted or that another process prevented.
+   *
+   * @example
+   * const { backups, pending } = await sp.erase({ session: "order-88" });
+   */
+  async erase(target: EraseTarget, options: EraseOptions = {}): Promise<EraseReport> {
+    const context = this.#services.open();
+    this.#services.scope.requireStore("sp.erase()");
+    validateOptions(options, "sp.erase");
+    return erase(context, target, options, this.#services);
   }
 
   /** Frees data that no checkpoint references, packs the rest, and returns space to the file system. Safe while others save. */

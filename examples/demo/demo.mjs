@@ -76,7 +76,7 @@ async function live(plan, killed) {
   child.on("message", (message) => {
     const { what, effect } = /** @type {Line} */ (message);
     if (what !== "begin") return;
-    progress(`${seconds()}  killed ${killed} of ${kills} times; ${effect} of ${orders}`);
+    progress(`${seconds()}  killed ${killed} of ${kills} times; ${effect}`);
     if (++begins === plan?.begins) kill();
   });
   child.stderr?.on("data", (data) => (errors += data));
@@ -158,8 +158,8 @@ function describe(life, before, lines, killed) {
 
 /** @param {string[]} parts */
 function shorten(parts) {
-  return parts.length > 7
-    ? [...parts.slice(0, 3), `… ${parts.length - 5} …`, ...parts.slice(-2)].join(", ")
+  return parts.length > 4
+    ? [...parts.slice(0, 2), `… ${parts.length - 3} …`, ...parts.slice(-1)].join(", ")
     : parts.join(", ");
 }
 
@@ -182,9 +182,8 @@ async function conclude(killed) {
   say(`  ${count(invoice, "invoice")}: verified. ${count(charge, "charge")}: a person was asked`);
   say(`  ${again} executed again, ${happened} found to have happened`);
   if (problems.length === 0) {
-    say(
-      `written exactly once each: ${count(orders, "charge")}, ${count(orders, "invoice")} and ${count(2 * orders, "mail")}; the state has the same`,
-    );
+    const written = `${count(orders, "charge")}, ${count(orders, "invoice")}, ${count(2 * orders, "mail")}`;
+    say(`written exactly once each: ${written}; the state has the same`);
   }
 
   const costs = evidence.flatMap(({ what, cost }) => (what === "got" && cost !== undefined ? [cost] : []));
@@ -194,9 +193,10 @@ async function conclude(killed) {
   });
   const size = await sp.bytes();
   const written = checkpoints.reduce((sum, { storedBytes }) => sum + storedBytes, 0);
-  say(
-    `overhead (median): ${median(costs).toFixed(1)} ms per effect, ${median(steps).toFixed(1)} ms per step; ${count(checkpoints.length, "checkpoint")} of ${Math.round(written / checkpoints.length)} bytes on average; ${Math.round(size / 1000)} kB on disk, ${Math.round(size / effects)} bytes per effect`,
-  );
+  const average = Math.round(written / checkpoints.length);
+  say(`overhead (median): ${median(costs).toFixed(1)} ms per effect, ${median(steps).toFixed(1)} ms per step`);
+  say(`  ${count(checkpoints.length, "checkpoint")} of ${average} bytes on average`);
+  say(`  ${Math.round(size / 1000)} kB on disk, ${Math.round(size / effects)} bytes per effect`);
   for (const problem of problems) say(`PROBLEM: ${problem}`);
   if (wanted !== undefined) await branchOff(session, checkpoints);
   say(`${repeated} recorded effects repeated`);

@@ -37,6 +37,7 @@ const LAYERS = [
   "search",
   "bundle",
   "verify",
+  "erasure",
   "runs/status",
   "runs/agent",
   "runs/leases",

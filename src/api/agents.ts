@@ -123,10 +123,12 @@ export class Agents {
    */
   async delete(id: string): Promise<boolean> {
     const context = this.#services.open();
-    return deleteAgent(context, checkId(id, "agent id"), (sessions) => {
-      for (const sessionId of sessions) this.#services.forgetSession(sessionId);
-      this.#services.conversationWriter.forget();
-    });
+    return this.#services.search.withoutTexts({ kind: "agent", id: checkId(id, "agent id") }, () =>
+      deleteAgent(context, id, (sessions) => {
+        for (const sessionId of sessions) this.#services.forgetSession(sessionId);
+        this.#services.conversationWriter.forget();
+      }),
+    );
   }
 
   async #write(
@@ -149,10 +151,11 @@ export class Agents {
       const createdAt = last?.createdAt ?? now();
       const agent = { name, type, capabilities, metadata, createdAt, version: version + 1 };
       saved = { id, ...agent, modifiedAt: 0 };
-      const schema = repository.schemaAfter(stored?.metadata.agent.schema ?? 0);
+      const { schema: schemaBefore = 0, snapshots } = stored?.metadata.agent ?? {};
+      const schema = repository.schemaAfter(schemaBefore);
       return {
         state: buildAgentState(content, stored?.state.conversations ?? new Map()),
-        metadata: { agent: { ...agent, schema }, own: {} },
+        metadata: { agent: { ...agent, schema, ...(snapshots !== undefined && { snapshots }) }, own: {} },
         options: { kind: "automatic" },
         asCheckpoint: false,
       };

@@ -211,7 +211,9 @@ export class Conversations {
     const [stored] = await readConversations(context, [checkId(id, "conversation id")]);
     const agent = stored && !("unreadable" in stored) ? stored.record.agent : undefined;
     if (agent !== undefined) await this.#autoCheckpoints.beforeOperation(agent, "delete");
-    return this.#services.conversationWriter.delete(id);
+    return this.#services.search.withoutTexts({ kind: "conversation", id }, () =>
+      this.#services.conversationWriter.delete(id),
+    );
   }
 
   /**

@@ -6,8 +6,8 @@ import { createIdSource, validateReads } from "../records/index.js";
 import { readLastShutdown, type StoreAddress } from "../runs/index.js";
 import { type AgentMigrations, Migrations } from "../sessions/index.js";
 import { type AnyStoredClass, ClassRegistry } from "../state/index.js";
-import { openTarget, type OpenTarget, type Store, type StoreOptions } from "../store/index.js";
-import { type Duration, toMilliseconds, invalidArgument } from "../util/index.js";
+import { openTarget, type OpenTarget, type Store, type StoredRecord, type StoreOptions } from "../store/index.js";
+import { type Duration, invalidArgument, LruMap, toMilliseconds } from "../util/index.js";
 import { ScopedStore } from "./scope/scoped-store.js";
 import { Scope, type ScopeOptions } from "./scope/scope.js";
 import { Services } from "./services.js";
@@ -79,6 +79,7 @@ const DEFAULT_CACHE_BYTES = 128 * 2 ** 20;
 const DEFAULT_LEASE = 30_000;
 /** Shorter leases cannot be renewed reliably. */
 const MIN_LEASE = 100;
+const MAX_DEAD_OWNERS = 1000;
 
 /**
  * Opens the store of `target` and reads how it was last closed.
@@ -114,16 +115,17 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
   const now = options.now ?? Date.now;
   const policies = new PolicyCache(store, events, now);
   const sweeps = new SweepSchedules();
-  const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
+  const deadOwners = new LruMap<string, StoredRecord>(MAX_DEAD_OWNERS);
+  const shared = { store, registry, events, policies, sweeps, deadOwners };
+  const context: Context = { ...shared, now, newId: newId ?? createIdSource(now) };
   const ownsStore = typeof target === "string" || !("commit" in target);
-  const shutdown = await readLastShutdown(
-    { ...context, store: confine(validateReads(opened)) },
-    readOnly || !create || scope.agent !== undefined,
-  ).catch(async (error: unknown) => {
+  const { shutdown, registrations } = await readLastShutdown(context).catch(async (error: unknown) => {
     // An error of closing follows from the first error, and must not replace it.
     if (ownsStore) await opened.close().catch(() => {});
     throw error;
   });
+  // A program that only inspects the store leaves the report of a crash for the program that runs agents.
+  if (create && scope.agent === undefined) registration?.deleteReported(registrations);
   const lastShutdown = scope.agent === undefined ? shutdown : confineShutdown(shutdown);
   if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
   const services = new Services(context, {
@@ -158,9 +160,13 @@ function parseLease(lease: Duration = DEFAULT_LEASE): number {
 function addressFor(
   target: OpenTarget,
   store: Store,
-  { schema, mode, now, readOnly }: OpenOptions,
+  { schema, mode, now, readOnly, portable }: OpenOptions,
 ): StoreAddress | undefined {
   if (typeof target !== "string" || !store.capabilities.shared || now !== undefined || readOnly) return undefined;
-  const shared = { ...(schema !== undefined && { schema }), ...(mode !== undefined && { mode }) };
+  const shared = {
+    ...(schema !== undefined && { schema }),
+    ...(mode !== undefined && { mode }),
+    ...(portable !== undefined && { portable }),
+  };
   return { url: target, options: { connections: 1, ...shared } };
 }

@@ -40,6 +40,8 @@ export class Services {
   readonly #settings: ServiceSettings;
   /** How often this process has deleted each session: handles from before a deletion are rejected. */
   readonly #deletions = new Map<string, number>();
+  /** The runs of this process: its own and those of its workers. */
+  readonly #live: LiveRuns[] = [];
   #isClosed = false;
 
   constructor(context: Context, settings: ServiceSettings) {
@@ -52,6 +54,7 @@ export class Services {
     this.numbers = new NumberSource(context.store);
     this.cursors = new Cursors(this.numbers, cacheBytes);
     this.runs = this.createRuns(lease);
+    if (settings.registration) settings.registration.isIdle = () => this.#live.every(({ size }) => size === 0);
     this.search = new Search(context);
     this.agentCheckpoints = new AgentCheckpoints(context, this.cursors, migrations);
     this.conversationWriter = new ConversationWriter(context, this.numbers);
@@ -77,7 +80,9 @@ export class Services {
 
   /** Runs with a lease of their own, such as those of a worker. */
   createRuns(lease: number, observer?: RunObserver): Runs {
-    return new Runs(new LiveRuns(this.#context, this.cursors, lease, this.#settings.storeAddress, observer));
+    const live = new LiveRuns(this.#context, this.cursors, lease, this.#settings.storeAddress, observer);
+    this.#live.push(live);
+    return new Runs(live);
   }
 
   /** Rises whenever this process deletes the session. */

@@ -34,6 +34,8 @@ import {
   type ForkOptions,
   type Heads,
   type HistoryOptions,
+  integrationOptions,
+  isFromIntegration,
   isGraphThread,
   loadLatestIntact,
   type LoadOptions,
@@ -51,6 +53,7 @@ import {
   SessionReader,
   setLabel,
   setPin,
+  sharingReader,
   stateWithResults,
   validateUpdateResult,
   walkHistory,
@@ -147,8 +150,10 @@ export class Session<State = unknown> {
     const { parent, resetBranch = false } = options;
     const fields = parseSaveOptions(options, registry);
     if (parent === undefined && this.#services.migrations.isEmpty && cursor.isReady && !cursor.isHeld) {
-      // The fast path needs no copy, because it compares the caller's object synchronously, before the caller can change it.
-      return this.#access.commit(() => cursor.save({ live: state }, fields, author), cursor);
+      // The fast path needs no copy, because it compares the caller's object synchronously, before the caller can change it. By
+      // freezing the state, an integration promises that no part of it is ever changed.
+      const isImmutable = isFromIntegration(options) && Object.isFrozen(state);
+      return this.#access.commit(() => cursor.save({ live: state, isImmutable }, fields, author), cursor);
     }
     const copy = valueToShadow(state, registry);
     return this.#access.commit(async () => {
@@ -312,7 +317,9 @@ export class Session<State = unknown> {
     const { number, row, agent } = found;
     const holes: Hole[] = [];
     try {
-      const shadow = await loadShadow(this.#reader, number, row, options.partial ? holes : undefined);
+      const { sharing } = integrationOptions(options);
+      const state = sharing && sharingReader(this.#reader, number, sharing);
+      const shadow = await loadShadow(this.#reader, number, row, options.partial ? holes : undefined, state);
       const info = await this.#reader.loadInfo(number, row, agent);
       return await this.#checkpoint(info, shadow, holes, []);
     } catch (error) {

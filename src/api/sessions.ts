@@ -111,7 +111,9 @@ export class Sessions {
    */
   async delete(id: string): Promise<boolean> {
     const reader = new SessionReader(this.#services.open(), checkId(id, "session id"));
-    return deleteSession(reader, () => this.#services.forgetSession(id));
+    return this.#services.search.withoutTexts({ kind: "session", id }, () =>
+      deleteSession(reader, () => this.#services.forgetSession(id)),
+    );
   }
 
   async *#walk(range: KeyRange, matches: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {

@@ -16,16 +16,21 @@ export async function loadAgents(cli: Cli, path: string | undefined): Promise<Ag
   try {
     module = (await import(pathToFileURL(cli.resolvePath(path)).href)) as Record<string, unknown>;
   } catch (error) {
-    throw usageError(`${path} cannot be loaded: ${(error as Error).message}${typeScriptHint(cli, path, error)}`, error);
+    const message = (error as Error).message.replace(/([^.!?])$/, "$1.");
+    throw usageError(`${path} cannot be loaded: ${message}${loadingHint(cli, path, error)}`, error);
   }
   const agents = new Set(Object.values(module).flat().filter(isAgent));
   if (agents.size === 0) throw usageError(`${path} exports no agent. Export the result of defineAgent().`);
   return [...agents];
 }
 
-/** What to do if this Node.js does not run TypeScript. Empty if that is not the cause. */
-function typeScriptHint({ io }: Cli, path: string, error: unknown): string {
-  const { code, name } = error as NodeJS.ErrnoException;
+/** Advice if Node.js reads the file as CommonJS, or if this version of Node.js does not run TypeScript. Empty if neither is the cause. */
+function loadingHint({ io }: Cli, path: string, error: unknown): string {
+  const { code, name, message } = error as NodeJS.ErrnoException;
+  const [, base, kind] = /^(.*)\.([jt]s)$/i.exec(path) ?? [];
+  if (name === "SyntaxError" && kind !== undefined && /outside a module|token 'export'|import\.meta/.test(message)) {
+    return ` Node.js reads it as CommonJS: rename it to ${base}.m${kind}, or set "type": "module" in its package.json.`;
+  }
   const isCause =
     code === "ERR_UNKNOWN_FILE_EXTENSION" ||
     code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX" ||

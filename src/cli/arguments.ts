@@ -1,5 +1,6 @@
 /** Parsers for options and arguments. Commander adds the name of the option to the message of a parser that throws. */
 import { InvalidArgumentError } from "commander";
+import { quoteForShell } from "./shell.js";
 
 /** A non-negative integer. */
 export function parseCount(text: string): number {
@@ -44,7 +45,9 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new InvalidArgumentError(`Expected JSON: ${(error as Error).message}.`);
+    const isWord = /^[\p{L}\p{N}][^{}[\]"']*$/u.test(text);
+    const advice = isWord ? `A string needs quotes: ${quoteForShell(JSON.stringify(text))}` : (error as Error).message;
+    throw new InvalidArgumentError(`Expected JSON. ${advice}${advice.endsWith(".") ? "" : "."}`);
   }
 }
 

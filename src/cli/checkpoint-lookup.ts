@@ -9,7 +9,7 @@ import {
 import { findClosestName } from "./did-you-mean.js";
 import { ambiguousError, notFoundError, usageError } from "./errors.js";
 import { quote, shortId } from "./format.js";
-import { suggestCommand } from "./shell.js";
+import { quoteForShell, suggestCommand } from "./shell.js";
 
 /** A checkpoint, and optionally a part of its state. */
 export interface NamedCheckpoint {
@@ -94,7 +94,7 @@ function branchOf({ id, sessionId }: AnyCheckpointInfo, name: string): string | 
 /** @throws if the session does not exist, or if a branch is named and does not exist */
 export async function requireSession(sp: Savepoint, id: string, branch?: string): Promise<SessionInfo> {
   const info = await sp.sessions.load(id);
-  if (!info) throw notFoundError(`There is no session ${quote(id)}.${await suggestSession(sp, id)}`);
+  if (!info) throw notFoundError(`There is no session ${quote(id)}.${await suggestBranch(sp, id)}`);
   if (branch === undefined) return info;
   const names: string[] = [];
   for await (const { name } of sp.session(id).branches()) names.push(name);
@@ -134,6 +134,13 @@ function severalMatches(name: string, found: readonly AnyCheckpointInfo[]): Erro
   const names = found.slice(0, 5).map((info) => `${checkpointName(info)} (${info.id})`);
   const more = found.length > names.length ? ` and ${found.length - names.length} more` : "";
   return ambiguousError(`${quote(name)} is ambiguous. It matches ${names.join(", ")}${more}. Use one of these names.`);
+}
+
+/** For a name such as `order-88@what-if` where only a session is expected. */
+async function suggestBranch(sp: Savepoint, name: string): Promise<string> {
+  const [, id = "", branch = ""] = /^(.+)@(.+)$/su.exec(name) ?? [];
+  if (id === "" || !(await sp.sessions.load(id).catch(() => undefined))) return suggestSession(sp, name);
+  return ` The branch of a session is an option: ${quoteForShell(id)} --branch ${quoteForShell(branch)}`;
 }
 
 async function suggestSession(sp: Savepoint, name: string): Promise<string> {

@@ -21,6 +21,9 @@ export interface CommonOptions {
   readonly yes?: boolean;
 }
 
+/** Ends the line of a prompt and shows the cursor that it has hidden. */
+const SHOW_CURSOR = "\u001B[?25h\n";
+
 export class Cli {
   readonly io: CliIo;
   readonly output: Output;
@@ -67,10 +70,11 @@ export class Cli {
     return this.open({ readOnly: true });
   }
 
-  /** A command to copy, with the store if `--store` named one. */
+  /** A command to copy, with the store if `--store` named one, and with `npx` if npx started this program. */
   suggest(verb: string, names: readonly string[], ...options: readonly string[]): string {
     const store = this.#common.store === undefined ? [] : ["--store", this.#common.store];
-    return suggestCommand(verb, names, ...options, ...store);
+    const npx = this.io.env["npm_command"] === "exec" ? "npx " : "";
+    return `${npx}${suggestCommand(verb, names, ...options, ...store)}`;
   }
 
   /** The terminal for prompts and progress. */
@@ -117,6 +121,24 @@ export class Cli {
     }
   }
 
+  /** The answer to a prompt. Ctrl-D and the end of the input end the verb like Ctrl-C; otherwise the prompt would never settle. */
+  async ask<T>(prompt: Promise<T>): Promise<T> {
+    const { stdin, stderr } = this.io;
+    let stop = (): void => {};
+    const ended = new Promise<true>((resolve) => {
+      const onKey = (_: unknown, key?: { readonly name?: string; readonly ctrl?: boolean }): void => {
+        if (key?.ctrl && key.name === "d") resolve(true);
+      };
+      const onEnd = (): void => resolve(true);
+      stdin.on("keypress", onKey).once("end", onEnd);
+      stop = () => void stdin.off("keypress", onKey).off("end", onEnd);
+    });
+    const outcome = await Promise.race([prompt.then((answer) => ({ answer })), ended]).finally(stop);
+    if (outcome !== true) return outcome.answer;
+    stderr.write(SHOW_CURSOR);
+    this.interrupt();
+  }
+
   /**
    * Asks for confirmation. Returns `true` with `--yes`.
    * @throws a usage error without `--yes` and without a terminal
@@ -128,7 +150,7 @@ export class Cli {
     }
     const { confirm, isCancel } = await import("@clack/prompts");
     const [{ stdin: input }, output] = [this.io, this.terminal];
-    const answer = await confirm({ message: sanitize(question), initialValue: false, input, output });
+    const answer = await this.ask(confirm({ message: sanitize(question), initialValue: false, input, output }));
     if (isCancel(answer)) this.interrupt();
     if (answer !== true) this.output.note("Nothing was changed.");
     return answer === true;

@@ -10,7 +10,8 @@ const MAX_LISTED = 20;
 export function listRepeats({ output }: Cli, effects: readonly EffectSummary[]): void {
   if (effects.length === 0) return;
   const calls = formatCount(effects.length, "tool call lies", "tool calls lie");
-  const lines = [`${calls} after this checkpoint. A run that continues from it may make them again, under new keys:`];
+  const repeated = effects.length === 1 ? "it again, under a new key" : "them again, under new keys";
+  const lines = [`${calls} after this checkpoint. A run that continues from it may make ${repeated}:`];
   for (const { name, arguments: given, step, seq, outcome } of effects.slice(0, MAX_LISTED)) {
     const shortened = given.length > 60 ? `${given.slice(0, 60)}…` : given;
     const where = seq === undefined ? `step ${step ?? "?"}, unfinished` : `step ${step ?? "?"}, #${seq}`;

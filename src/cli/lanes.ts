@@ -11,17 +11,22 @@ export interface LaneEntry {
 export class Lanes {
   /** The next checkpoint of each lane, from left to right. */
   #next: string[] = [];
-  /** The index of a lane that has just ended, if lanes to its right have to move left. */
+  /** The index of a lane that has just ended. */
   #ended: number | undefined;
 
   /** Returns the lines before an entry, in which lanes meet or move, and the prefix of the entry itself. */
   draw(entry: LaneEntry): { readonly before: readonly string[]; readonly prefix: string } {
     const before: string[] = [];
-    if (this.#ended !== undefined) before.push(this.#moveLeft(this.#ended));
+    const ended = this.#ended;
     this.#ended = undefined;
+    if (ended !== undefined && ended < this.#next.length) before.push(this.#moveLeft(ended));
     let lane = this.#next.indexOf(entry.id);
     // No lane waits for the head of a branch: it starts a new one.
-    if (lane < 0) lane = this.#next.push(entry.id) - 1;
+    if (lane < 0) {
+      lane = this.#next.push(entry.id) - 1;
+      // Without a line between them, the first checkpoint of the lane that ended here would look like a child of this one.
+      if (lane === ended) before.push("| ".repeat(lane).trimEnd());
+    }
     // Lanes that wait for the same checkpoint join the leftmost of them.
     for (let other = this.#next.lastIndexOf(entry.id); other > lane; other = this.#next.lastIndexOf(entry.id)) {
       before.push(this.#join(lane, other));
@@ -30,7 +35,7 @@ export class Lanes {
     const prefix = this.#next.map((_, index) => (index === lane ? "*" : "|")).join(" ");
     if (entry.parentId === undefined) {
       this.#next.splice(lane, 1);
-      if (lane < this.#next.length) this.#ended = lane;
+      this.#ended = lane;
     } else this.#next[lane] = entry.parentId;
     return { before, prefix };
   }

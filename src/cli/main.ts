@@ -6,6 +6,7 @@ import { EXIT, exitCodeForError, type ExitCode } from "./exit-codes.js";
 import { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
 import { toPrintableJson } from "./json.js";
+import { messageForCli } from "./library-message.js";
 import { Output } from "./output.js";
 import { Printer } from "./printer.js";
 import { parseCommand, type ParsedCommand } from "./program.js";
@@ -67,7 +68,7 @@ function createOutput({ json, jsonl, color, quiet = false }: CommonOptions, io: 
 /** Prints an error on stderr, as JSON if that is the output format. */
 function reportError(error: unknown, output: Output): ExitCode {
   const { code, exitCode, details } = classifyError(error);
-  const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
+  const message = describeError(error, code);
   if (output.format === "text") {
     output.error(colored`${output.noteColors.red("error")} ${message}`);
     // Indented, so that no line of the message looks like a line of savepoint.
@@ -98,8 +99,8 @@ function classifyError(error: unknown): ErrorClass {
   return { code: "UNEXPECTED", exitCode: EXIT.failed, details: {} };
 }
 
-/** Advice that applies to the command line and not to programs. */
-function adviceFor(code: string): string {
-  if (code === "STORE_NOT_FOUND") return ' Name another store with --store, or create one with "savepoint init".';
-  return code === "UNEXPECTED" ? " This is a bug in savepoint: please report it." : "";
+function describeError(error: unknown, code: string): string {
+  if (isSavepointError(error)) return messageForCli(error);
+  const message = (error as Error).message ?? String(error);
+  return code === "UNEXPECTED" ? `${message} This is a bug in savepoint: please report it.` : message;
 }

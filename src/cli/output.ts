@@ -10,7 +10,11 @@ export type Format = "text" | "json" | "jsonl";
 
 /** How a list is printed as text. */
 export interface ListView<T> {
-  readonly columns: readonly (TableColumn & { cell(entry: T): Text })[];
+  readonly columns: readonly (TableColumn & {
+    cell(entry: T): Text;
+    /** Omit the column if it is empty in all rows. Applies only to a list of which all rows are known before the first one is printed. */
+    readonly optional?: boolean;
+  })[];
   /** A note on stderr for an empty list. */
   readonly empty: string;
 }
@@ -110,12 +114,17 @@ export class Output {
   /** Prints a list as it is read: a table, or the entries as JSON. */
   async list<T>(entries: AsyncIterable<T> | Iterable<T>, view: ListView<T>): Promise<void> {
     if (this.format !== "text") return this.stream(entries);
-    const table = new Table(view.columns, this.columns);
+    let table = new Table(view.columns, this.columns);
     let measured: (readonly string[])[] | undefined = [];
-    const begin = async (rows: readonly (readonly string[])[]): Promise<void> => {
+    const begin = async (rows: readonly (readonly string[])[], isComplete = false): Promise<void> => {
       if (rows.length === 0) return this.note(view.empty);
-      await this.line(this.colors.dim(table.begin(rows)));
-      for (const row of rows) await this.line(table.row(row));
+      const isShown = view.columns.map(
+        ({ optional }, index) => !(isComplete && optional) || rows.some((row) => row[index]),
+      );
+      const pick = <Cell>(cells: readonly Cell[]): Cell[] => cells.filter((_, index) => isShown[index]);
+      if (isShown.includes(false)) table = new Table(pick(view.columns), this.columns);
+      await this.line(this.colors.dim(table.begin(rows.map(pick))));
+      for (const row of rows) await this.line(table.row(pick(row)));
     };
     for await (const entry of entries) {
       if (this.closed) return;
@@ -126,7 +135,7 @@ export class Output {
         measured = undefined;
       }
     }
-    if (measured) await begin(measured);
+    if (measured) await begin(measured, true);
   }
 
   /** Prints records as they are read: one JSON array, or one object per line. */

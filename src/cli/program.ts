@@ -35,6 +35,8 @@ export async function parseCommand(
     if (!(error instanceof CommanderError)) throw error;
     // "savepoint help" with an unknown verb.
     if (error.code === "commander.help") throw unknownVerb(verbs, argv.at(-1) ?? "");
+    if (error.code === "commander.missingArgument") throw missingArgument(verbs, argv, error.message);
+    if (error.code === "commander.excessArguments") throw excessArguments(program, error.message);
     throw usageError(error.message.replace(/^error: /, "").replaceAll("\n", " "), error);
   }
   onCommonOptions(program.opts());
@@ -101,6 +103,21 @@ function unknownVerb(verbs: readonly Verb[], typed: string): Error {
   return usageError(`There is no verb ${quote(typed)}. ${advice}`);
 }
 
+function missingArgument(verbs: readonly Verb[], argv: readonly string[], message: string): Error {
+  const argument = /'(.+)'/.exec(message)?.[1] ?? "";
+  const verb = argv.find((word) => verbs.some(({ name, alias }) => word === name || word === alias)) ?? "";
+  return usageError(`The argument <${argument}> is missing. "savepoint ${verb} --help" describes it.`);
+}
+
+/** The error names the usage of the verb, because a surplus argument is often the value of an option. */
+function excessArguments(program: Command, message: string): Error {
+  const name = /'(.+)'/.exec(message)?.[1] ?? "";
+  const usage = program.commands.find((command) => command.name() === name)?.usage() ?? "";
+  return usageError(
+    `There are too many arguments. Usage: savepoint ${name} ${usage}. "savepoint ${name} --help" lists the options.`,
+  );
+}
+
 type FormatHelp = (command: Command, helper: Help) => string;
 
 function formatProgramHelp(verbs: readonly Verb[]): FormatHelp {
@@ -127,11 +144,17 @@ function formatProgramHelp(verbs: readonly Verb[]): FormatHelp {
   };
 }
 
+/** An example that is longer than this, with its description, is printed on two lines. */
+const MAX_EXAMPLE = 90;
+
 function formatVerbHelp(verb: Verb): FormatHelp {
   return (command, helper) => {
     const help = Help.prototype.formatHelp.call(helper, command, helper).trimEnd();
     const width = Math.max(...verb.examples.map(([line]) => line.length));
-    const examples = verb.examples.map(([line, meaning]) => `  ${line.padEnd(width)}  # ${meaning}`);
+    const isWide = verb.examples.some(([, meaning]) => width + meaning.length > MAX_EXAMPLE);
+    const examples = verb.examples.map(([line, meaning]) =>
+      isWide ? `  # ${meaning}\n  ${line}` : `  ${line.padEnd(width)}  # ${meaning}`,
+    );
     return `${help}\n\nExamples:\n${examples.join("\n")}\n\nOptions of all verbs: savepoint --help\n`;
   };
 }

@@ -5,7 +5,6 @@ import type { Cli } from "./cli.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
 import { formatAge } from "./format.js";
 import { formatJson, toPrintableJson } from "./json.js";
-import { suggestCommand } from "./shell.js";
 import { type Colors, joinParts, type Text } from "./text.js";
 
 /** The texts for the verdicts of the loop detector; `undefined` if the verdict is not printed. */
@@ -78,12 +77,12 @@ export function describeResult(
       return [line(), ...(result.output === undefined ? [] : formatOutput(result.output))];
     case "waiting":
       if (result.question) {
-        return [line(result.question.text), `To answer: ${suggestCommand("answer", [result.session])}`];
+        return [line(result.question.text), `To answer: ${cli.suggest("answer", [result.session])}`];
       }
       return [line(result.wakeAt === undefined ? "" : `wakes ${formatAge(result.wakeAt, Date.now())}`)];
     case "failed":
     case "halted":
-      return [line(result.reason), ...formatStack(result.error, cli.output.colors), adviceFor(result, command)];
+      return [line(result.reason), ...formatStack(result.error, cli.output.colors), adviceFor(cli, result, command)];
   }
 }
 
@@ -94,13 +93,14 @@ export function formatStack(error: RunError | undefined, colors: Colors): Text[]
 
 /** What to do about a run that has ended. */
 function adviceFor(
+  cli: Cli,
   { session, branch, needsResume }: EndedRun<unknown>,
   { agent, agents }: { readonly agent?: string | undefined; readonly agents?: string | undefined },
 ): string {
   const module = agents === undefined ? [] : ["--agents", agents];
   const onBranch = branch === "main" ? [] : ["--branch", branch];
   const options = [...module, "--session", session, ...onBranch, ...(needsResume ? ["--resume"] : [])];
-  const suggested = suggestCommand("run", agent === undefined ? [] : [agent], ...options);
+  const suggested = cli.suggest("run", agent === undefined ? [] : [agent], ...options);
   return `${needsResume ? "To resume it" : "To resume it after a fix of the agent"}: ${suggested}`;
 }
 

@@ -35,10 +35,10 @@ const COLORS = ["bold", "cyan", "dim", "green", "magenta", "red", "yellow"] as c
 
 export type Colors = Readonly<Record<(typeof COLORS)[number], (text: Text) => Styled>>;
 
-/** Functions that colour a text, or only sanitise it if colours are disabled. */
+/** Functions that colour a text, or only sanitise it if colours are disabled. An empty text stays empty. */
 export function createColors(enabled: boolean): Colors {
   const colors = pc.createColors(enabled);
   return Object.fromEntries(
-    COLORS.map((name) => [name, (text: Text) => new Styled(colors[name](toAnsi(text)))]),
+    COLORS.map((name) => [name, (text: Text) => new Styled(toAnsi(text) && colors[name](toAnsi(text)))]),
   ) as Colors;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ALL_OPEN_PROCESSES } from "../records/index.js";
+import { ALL_OPEN_PROCESSES, openProcessKey } from "../records/index.js";
 import type { Store } from "../store/index.js";
 import { openMemoryStore } from "../store/memory/store.js";
 import { ProcessRegistration } from "./open-process.js";
@@ -50,6 +50,28 @@ describe("the registration of an open process", () => {
     await registration.store.commit({ puts: [{ key: "a", value: "1" }] });
     await registration.store.commit({ puts: [{ key: "b", value: "2" }] });
     expect(await countRegistrations(target)).toBe(1);
+    await registration.remove();
+    expect(await countRegistrations(target)).toBe(0);
+  });
+
+  it("replaces the reported registrations of crashed processes, with the first commit that succeeds", async () => {
+    const target = openMemoryStore();
+    await target.commit({ puts: [{ key: openProcessKey("crashed"), value: "1" }] });
+    const registration = new ProcessRegistration(target);
+    registration.deleteReported([openProcessKey("crashed")]);
+    const conflict = registration.store.commit({ checks: [{ key: "a", exists: true }] });
+    await expect(conflict).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(await target.get([openProcessKey("crashed")])).toMatchObject([{ value: "1" }]);
+    await registration.store.commit({ puts: [{ key: "a", value: "1" }] });
+    expect(await target.get([openProcessKey("crashed")])).toEqual([undefined]);
+    expect(await countRegistrations(target)).toBe(1);
+  });
+
+  it("deletes the reported registrations when it is removed, if nothing was committed", async () => {
+    const target = openMemoryStore();
+    await target.commit({ puts: [{ key: openProcessKey("crashed"), value: "1" }] });
+    const registration = new ProcessRegistration(target);
+    registration.deleteReported([openProcessKey("crashed")]);
     await registration.remove();
     expect(await countRegistrations(target)).toBe(0);
   });

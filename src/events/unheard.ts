@@ -1,4 +1,5 @@
 /** Prints events that have no listener, so that no failure is silent. */
+import { hideOwnFrames } from "../util/index.js";
 import type { RunErrorEvent, RunEvent } from "./run-events.js";
 
 const MAX_REASON = 300;
@@ -14,9 +15,9 @@ function printRunError({ sessionId, branch, step, status, reason, error }: RunEr
   const advice =
     status === "failed"
       ? "Fix the code and run the session again: it resumes, and recorded effects are not repeated."
-      : `${capitalize(toLine(reason))}. Run the session with { resume: true } to try again.`;
+      : `${capitalize(toLine(reason))}.${reason.includes("{ resume: true }") ? "" : " Run the session with { resume: true } to try again."}`;
   console.error(`savepoint: ${describe(sessionId, branch)}: step ${step} failed. ${advice}`);
-  console.error(error);
+  console.error(hideOwnFrames(error));
 }
 
 /** A retry waits. Other events of runs report progress, and are not printed. */

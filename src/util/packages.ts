@@ -5,7 +5,6 @@
  * The program of a thread is a string, which has no place to look for packages from. The main thread locates them and
  * passes their paths.
  */
-import { createRequire } from "node:module";
 import { join } from "node:path";
 
 /** The paths of packages by their names. */
@@ -21,29 +20,43 @@ export function setPackagePaths(located: PackagePaths): void {
 /** Loads a package. Rejects if it is not installed. */
 export async function loadPackage(name: string): Promise<unknown> {
   const path = paths[name];
-  if (path !== undefined) return createRequire(path)(path);
+  if (path !== undefined) return requireFrom(path)(path);
   // The comments make bundlers keep the call as it is, without a warning.
   return import(/* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ name);
 }
 
 /** The paths of those packages that are installed. Built-in modules have no path. */
 export function locatePackages(names: readonly string[]): PackagePaths {
-  const require = createRequire(ownPlace());
   const found: Record<string, string> = {};
   for (const name of names) {
-    try {
-      const path = paths[name] ?? require.resolve(name);
-      if (path !== name) found[name] = path;
-    } catch {
-      // It is not installed. What needs it fails with its own message.
-    }
+    const path = paths[name] ?? locate(name);
+    if (path !== undefined && path !== name) found[name] = path;
   }
   return found;
 }
 
-/** The file that contains this code. If a bundler has made CommonJS of it, `import.meta.url` is missing. */
-function ownPlace(): string {
+function locate(name: string): string | undefined {
+  for (const place of places()) {
+    try {
+      return requireFrom(place).resolve(name);
+    } catch {
+      // It is not installed there. If it is installed nowhere, what needs it fails with its own message.
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Where packages are looked up from: the file that contains this code, and the program. In CommonJS that a bundler has made,
+ * `import.meta.url` is missing; in the output of webpack, it is where the file was when the bundle was made.
+ */
+function places(): string[] {
   const url: string | undefined = import.meta.url;
-  if (url?.startsWith("file:")) return url;
-  return typeof __filename === "string" ? __filename : join(process.cwd(), "savepoint.js");
+  const own = url?.startsWith("file:") ? url : typeof __filename === "string" ? __filename : undefined;
+  return [own, process.argv[1], join(process.cwd(), "savepoint.js")].filter((place) => place !== undefined);
+}
+
+/** `createRequire`, which webpack replaces wherever it recognises the import. */
+function requireFrom(place: string): NodeJS.Require {
+  return process.getBuiltinModule("node:module").createRequire(place);
 }

@@ -28,7 +28,7 @@ it("a runtime that starts no threads is reported, and the event loop does their 
       program,
       `sqlite:${join(folder, "store.db")}`,
       enough,
-      "100",
+      "400",
     ],
     { encoding: "utf8" },
   );

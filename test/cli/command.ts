@@ -65,6 +65,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): Record
     FORCE_COLOR: _force,
     NODE_OPTIONS: _node,
     CI: _ci,
+    npm_command: _npm,
     ...rest
   } = process.env;
   return { ...(rest as Record<string, string>), TERM: "xterm-256color", LC_ALL: "C.UTF-8", ...more };

@@ -47,12 +47,13 @@ describe.concurrent("a run whose process has died", () => {
     const { stdout, stderr, code } = await place.on(["journal", "order"]);
     expect(code).toBe(0);
     const lines = linesOf(stdout);
-    expect(lines[0]).toMatch(/^STEP +STARTED +TOOK +EFFECT +RESULT +TOKENS +COST$/);
-    expect(lines).toHaveLength(5);
+    expect(lines[0]).toMatch(/^STEP +STARTED +TOOK +EFFECT +RESULT$/);
+    expect(lines).toHaveLength(6);
     expect(lines[1]).toContain('{"stock":{"$bigint":"3"},"said":"\\u001b[31mred"}');
     expect(lines[2]).toContain("failed TypeError: no⏎way \\u001b[31m");
     expect(lines[3]).toMatch(/charge.* unknown outcome/);
-    expect(stderr).toMatch(/^1 effect was interrupted.*To resume, run your program again/);
+    expect(lines[4]).toBe("* belongs to the current step, which has not ended");
+    expect(stderr).toMatch(/^1 effect was interrupted.*\nTo resume, run your program again/);
     expect((await place.on(["journal", "order", "-q"])).stderr).toBe("");
   });
 

@@ -135,9 +135,9 @@ describe("export and import", () => {
 
   it("import names a file that does not exist", async () => {
     await fill();
-    const { message } = await tool().fail(["import", "nowhere.savepoint"], 1);
+    const { message } = await tool().fail(["import", "nowhere.savepoint"], 4);
     expect(message).toContain("nowhere.savepoint");
-    errorOf(await tool().run(["import", "x.savepoint", "--store", other(), "--json"]), 10);
+    errorOf(await tool().run(["import", "x.savepoint", "--store", other(), "--json"]), 4);
   });
 
   it("export to a file reports what the bundle lacks", async () => {

@@ -20,6 +20,11 @@ describe("lanes", () => {
     expect(draw("a")).toEqual(["* a"]);
   });
 
+  it("a lane that begins where another one has ended is not drawn as its continuation", () => {
+    expect(draw("b<a", "a", "y<x", "x")).toEqual(["* b", "* a", "", "* y", "* x"]);
+    expect(draw("b<a", "y", "x", "a")).toEqual(["* b", "| * y", "|", "| * x", "* a"]);
+  });
+
   it("a branch is a lane beside its origin and joins it there", () => {
     expect(draw("x<a", "c<b", "b<a", "a")).toEqual(["* x", "| * c", "| * b", "|/", "* a"]);
   });

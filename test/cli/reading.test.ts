@@ -557,9 +557,10 @@ describe.concurrent("journal", () => {
       { index: 1, kind: "ask", outcome: "running" },
     ]);
     expect(await place().jsonl(["journal", "asks"])).toEqual(listed);
-    const [, look = "", ask = "", total = ""] = linesOf(await place().text(["journal", "asks"]));
+    const [, look = "", ask = "", mark = "", total = ""] = linesOf(await place().text(["journal", "asks"]));
     expect(look).toMatch(/^1\.0 \* +[\d:]{8} +\d+ ms +look\(\{"at":"it"\}\) +\{"seen":true\}$/);
     expect(ask).toMatch(/^1\.1 \* .*waits for an answer$/);
+    expect(mark).toBe("* belongs to the current step, which has not ended");
     expect(total).toMatch(/^Total: 2 effects, 1 tool call, /);
   });
 

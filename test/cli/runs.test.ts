@@ -210,6 +210,10 @@ export const buggy = defineAgent({ name: "buggy", initial: () => ({}), step: (ru
     const text = await tool().on(["run", "worker", "--agents", broken, "--session", "w"]);
     expect(text.code).toBe(2);
     expect(text.stderr).not.toContain("\u001b");
+    tool().file("package.json", '{ "type": "commonjs" }');
+    const wrong = tool().file("wrong.js", "import { defineAgent } from 'savepoint'; export {};");
+    const { screen } = await tool().spawnTerminalOn(["run", "worker", "--agents", wrong, "--session", "w"]).ended;
+    expect(screen.replaceAll(/\s+/g, "")).toContain('wrong.mjs,orset"type":"module"');
     const none = tool().file("none.mjs", "export const agent = { name: 'worker' };");
     await tool().fail(["run", "worker", "--agents", none, "--session", "w"], 2);
     expect(done()).toEqual([]);
@@ -353,10 +357,12 @@ describe("answer", () => {
     await dieWhilePaying();
     await tool().json(["recover", ...agents]);
     const terminal = tool().spawnTerminalOn(["answer", "p"]);
-    await terminal.seen("It did happen");
+    await terminal.seen("It happened");
     expect(terminal.screen()).toContain('pay({"euros":5})');
+    // Enter alone must neither repeat the tool nor claim that it happened.
+    expect(terminal.screen()).toMatch(/●[^I]*I do not know/);
     terminal.type(DOWN);
-    await terminal.seen(/●[^I]*It did happen/);
+    await terminal.seen(/●[^I]*It happened/);
     terminal.type(ENTER);
     await terminal.seen("What did it return?");
     terminal.type(`{"receipt":9}${ENTER}`);

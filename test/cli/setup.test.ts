@@ -166,7 +166,6 @@ describe("output for programs", () => {
       ["pin", "s#1"],
       ["delete", "s#1", "--yes"],
       ["export", "-o", "x"],
-      ["import", "x"],
       ["backup", "--to", "b"],
       ["prune", "--keep-last", "1"],
       ["compact"],
@@ -188,7 +187,7 @@ describe("output for programs", () => {
       return saveAgent(sp);
     });
     const shapes: [string[], string][] = [
-      [["restore", whole, "--dry-run"], "agent changes recreated removed restored"],
+      [["restore", whole, "--dry-run"], "agent changes erased recreated removed restored"],
       [["label", "trip#1", "x"], "checkpoint label seq session"],
       [["pin", "trip#1"], "checkpoint pinned seq session"],
       [["prune", "--keep-last", "1", "--dry-run"], "bytes dryRun gone items kept removed rowsOnly"],
@@ -197,7 +196,7 @@ describe("output for programs", () => {
       [["export", "-o", "x.savepoint"], "bytes checkpoints createdAt holes id items kind path sections"],
       [["backup", "--to", "b"], "bytes checkpoints createdAt holes items path removed sections"],
       [["migrate"], "migrated store"],
-      [["compact"], "after before blobs bytes items sessions"],
+      [["compact"], "after before blobs bytes complete items sessions"],
       [["cancel", "trip"], "cancelled session"],
       [["fork", "trip#1"], "branch effectsAfter from head session"],
     ];

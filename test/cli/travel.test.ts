@@ -203,6 +203,12 @@ describe("restore", () => {
     });
   });
 
+  it("restore prints a command with npx if npx has found the program", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const { stderr } = await tool().on(["restore", "trip#0", "--yes"], { env: { npm_command: "exec" } });
+    expect(stderr).toMatch(/^To undo: npx savepoint restore trip#\d+ --store /m);
+  });
+
   it("restore works for sessions and can be undone with the printed command", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect((await tool().on(["restore", "trip#0", "--dry-run"])).stdout).toContain("would change");
@@ -354,7 +360,10 @@ describe("confirmation on a terminal", () => {
     expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("Ctrl-C at the question exits with 130 and changes nothing", async () => {
+  it.each([
+    ["Ctrl-C", CTRL_C],
+    ["Ctrl-D", "\u0004"],
+  ])("%s at the question exits with 130 and changes nothing", async (_, key) => {
     await tool().leave((sp) => saveTrip(sp));
     for (const args of [
       ["delete", "trip#3"],
@@ -364,7 +373,7 @@ describe("confirmation on a terminal", () => {
       // One test with keys from a real terminal.
       const terminal = args[0] === "delete" ? tool().spawnTerminalOn(args) : tool().terminalOn(args);
       await terminal.seen(/\?.*No/s);
-      terminal.type(CTRL_C);
+      terminal.type(key);
       const { code, screen } = await terminal.ended;
       expect({ code, args }).toEqual({ code: 130, args });
       expect(screen).toContain("Interrupted");

@@ -29,7 +29,9 @@ describe.concurrent("help", () => {
       expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
       expect(stdout).toMatch(new RegExp(`^Usage: savepoint ${name}`));
       const [, examples = ""] = stdout.split("Examples:\n");
-      expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b.*# `));
+      expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b`, "m"));
+      expect(examples).toContain("# ");
+      for (const line of examples.split("\n")) expect(line.length, line).toBeLessThanOrEqual(100);
       for (const [option] of examples.replaceAll(/[|#].*|"[^"]*"/g, "").matchAll(/(?<= )--?[a-z][a-z-]*/g)) {
         expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(
           new RegExp(`(^|[ ,])${option}\\b`, "m"),
@@ -65,6 +67,18 @@ describe("the version", () => {
 
 describe.concurrent("invalid input", () => {
   const place = useFilledPlace((sp) => sp.session("order-88").save({ n: 1 }));
+
+  it.each([
+    [
+      "a positional value",
+      ["answer", "s", "yes"],
+      'Usage: savepoint answer [options] [session]. "savepoint answer --help"',
+    ],
+    ["a string without quotes", ["answer", "s", "--value", "yes"], `A string needs quotes: '"yes"'.`],
+    ["half an object", ["answer", "s", "--value", "{"], "Expected JSON."],
+  ])("%s is rejected with advice", async (_, args, advice) => {
+    expect((await place().on(args)).stderr).toContain(advice);
+  });
 
   it.each([
     ["an unknown verb", ["bogus"]],

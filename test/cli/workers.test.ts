@@ -93,6 +93,7 @@ describe("savepoint worker", () => {
     expect((await first.ended).code).toBe(0);
     expect(await tool().json(["sessions"])).toMatchObject([{ id: "long", status: "interrupted" }]);
     const second = tool().startOn(["worker", ...agents]);
+    await second.seen(/long {2}resumed/);
     await second.seen(/long {2}completed/);
     second.interrupt();
     expect((await second.ended).code).toBe(0);

@@ -114,6 +114,8 @@ it("the other hooks save the transcript as a conversation, and append only what 
   const transcript_path = await writeTranscript(["Fix the login", "The cookie has expired."]);
   const save = (event: string, args: string[] = ["--write"]): Promise<Ended> =>
     mcp([...args, "--hook"], hook(event, { transcript_path, trigger: "auto" }));
+  // Before there is a store, too.
+  expect(await save("PreCompact", [])).toMatchObject({ code: 1, stderr: expect.stringContaining("Pass --write.") });
   expect(await save("PreCompact")).toEqual({ code: 0, stdout: "", stderr: "" });
   await save("Stop");
   await writeTranscript(["Fix the login", "The cookie has expired.", "Add a test", "Done."]);

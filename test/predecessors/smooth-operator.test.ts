@@ -473,8 +473,9 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
         run.state.n = () => "a function cannot be stored";
       },
     });
-    expect(await codeOf(sp.run(forgetful, { session: "f", input: "go" }))).toBe("INVALID_STATE");
-    expect(await sp.sessions.load("f")).toMatchObject({ status: "halted" });
+    const failed = await sp.run(forgetful, { session: "f", input: "go" });
+    expect(failed).toMatchObject({ status: "failed", error: { name: "SavepointError" } });
+    expect(await sp.sessions.load("f")).toMatchObject({ status: "failed" });
     expect(await codeOf(sp.session("other").save(() => 1))).toBe("INVALID_STATE");
   });
 });

@@ -214,6 +214,7 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     repair: ["OUT_OF_SCOPE", (sp) => sp.repair()],
     backup: ["OUT_OF_SCOPE", (sp) => sp.backup({ to: "never-created" })],
     compact: ["OUT_OF_SCOPE", (sp) => sp.compact()],
+    erase: ["OUT_OF_SCOPE", (sp) => sp.erase({ session: "s" })],
     bytes: ["OUT_OF_SCOPE", (sp) => sp.bytes()],
     on: NOTHING,
     close: NOTHING,

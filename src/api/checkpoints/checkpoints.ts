@@ -197,7 +197,7 @@ export class Checkpoints {
   ): Promise<RestorePlan | RestoreReport> {
     const session = this.#session(reader.sessionId, row.branch);
     const changes = await changesTo(session, row.id);
-    const none = { restored: [], recreated: [], removed: [] };
+    const none = { restored: [], recreated: [], removed: [], erased: [] };
     const plan: RestorePlan = { agent: undefined, sessionId: reader.sessionId, changes, ...none };
     if (dryRun) return plan;
     const { effectsAfter, ...checkpoint } = await session.rewind(row.id);

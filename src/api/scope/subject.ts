@@ -39,6 +39,7 @@ export function subjectOf(key: string): Subject {
     case "c":
       return { kind: "conversation", id: first };
     case "j":
+    case "d":
     case "y":
     case "m":
       return { kind: "agent", id: first };
@@ -62,6 +63,7 @@ export function subjectOf(key: string): Subject {
     case "h":
       return { kind: "store", isWritable: true };
     case "o":
+    case "b":
       return { kind: "store", isWritable: false };
     default:
       return UNKNOWN;

@@ -5,7 +5,7 @@ import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatTime, quote } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { suggestResume } from "../resume-hint.js";
+import { suggestResume, suggestResumeOf } from "../resume-hint.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -34,7 +34,7 @@ export const answer = defineVerb<Options>({
   ],
   declare(command) {
     command
-      .argument("<session>")
+      .argument("[session]", "the session (default: the only one that waits for an answer)")
       .option("--value <json>", "the answer as JSON", parseJson)
       .option("--text <text>", "the answer as a string")
       .option("--happened", "the interrupted tool did happen")
@@ -50,8 +50,9 @@ export const answer = defineVerb<Options>({
     // Commander sets `happened` to true because of --no-happened. Without either option it stays open.
     command.setOptionValue("happened", undefined);
   },
-  async run(cli, [id = ""], options) {
+  async run(cli, [given], options) {
     const sp = await cli.open();
+    const id = given ?? (await findAsking(sp));
     const { branch, question: questionId } = options;
     const info = await requireSession(sp, id, branch);
     if (options.tool !== undefined || options.dropToolCalls) return resolveCalls(cli, sp, info, options);
@@ -63,9 +64,14 @@ export const answer = defineVerb<Options>({
     }
     if (!answered && !question) {
       if (questions.length > 0) throw usageError(`Session ${quote(id)} has no question ${quote(questionId ?? "")}.`);
-      throw usageError(await explainNoQuestion(sp, info, branch));
+      throw usageError(await explainNoQuestion(cli, sp, info, branch));
     }
-    const value = answered ? answered.value : await prompt(cli, question as Question);
+    const typed = answered ?? (await prompt(cli, question as Question));
+    if (!typed) {
+      await cli.output.result({ session: id, question: question?.id }, () => "Not answered: the session still waits.");
+      return;
+    }
+    const { value } = typed;
     await sp.answer(id, value, {
       ...(questionId !== undefined && { question: questionId }),
       ...(branch !== undefined && { branch }),
@@ -74,7 +80,7 @@ export const answer = defineVerb<Options>({
       { session: id, question: question?.id, value },
       () => `Answered. The next run of ${id} continues with it.`,
     );
-    cli.output.note(`To resume, ${suggestResume(cli)}`);
+    cli.output.note(`To resume, ${await suggestResumeOf(cli, sp, id)}`);
   },
 });
 
@@ -99,11 +105,26 @@ async function resolveCalls(cli: Cli, sp: Savepoint, { id, status }: SessionInfo
   );
 }
 
+/** The only session that asks something. */
+async function findAsking(sp: Savepoint): Promise<string> {
+  const asking: string[] = [];
+  for await (const { id, questions } of sp.sessions.list({ status: "waiting" }))
+    if (questions.length > 0) asking.push(id);
+  if (asking.length === 1) return asking[0] as string;
+  if (asking.length === 0) throw usageError("No session waits for an answer.");
+  throw usageError(`Several sessions wait for an answer: ${asking.map(quote).join(", ")}. Pass one of them.`);
+}
+
 /** Statuses of sessions without a run, or whose run has ended. */
 const IDLE: readonly string[] = ["open", "completed", "failed"];
 
 /** Why there is nothing to answer, and what to do instead. */
-async function explainNoQuestion(sp: Savepoint, info: SessionInfo, branch: string | undefined): Promise<string> {
+async function explainNoQuestion(
+  cli: Cli,
+  sp: Savepoint,
+  info: SessionInfo,
+  branch: string | undefined,
+): Promise<string> {
   const { id, status, head } = info;
   if (status === "waiting" && typeof head?.metadata["savepoint:ns"] === "string") {
     return `Session ${quote(id)} is a LangGraph thread, so its graph must answer: graph.invoke(new Command({ resume: answer }), config).`;
@@ -111,9 +132,12 @@ async function explainNoQuestion(sp: Savepoint, info: SessionInfo, branch: strin
   const calls = IDLE.includes(status)
     ? ((await sp.session(id, branch === undefined ? {} : { branch }).latest())?.pendingToolCalls ?? [])
     : [];
-  if (calls.length === 0) return `Session ${quote(id)} waits for no answer: its status is ${status}.`;
+  if (calls.length === 0) {
+    const advice = status === "interrupted" ? ` To resume it, ${suggestResume(cli)}` : "";
+    return `Session ${quote(id)} does not wait for an answer: its status is ${status}.${advice}`;
+  }
   const names = calls.map(({ id: call, name }) => `${name} (${call})`).join(", ");
-  return `Session ${quote(id)} waits for no answer, but has tool calls without a result: ${names}. Pass --tool <id> --result <json>, or --drop-tool-calls to remove them.`;
+  return `Session ${quote(id)} does not wait for an answer, but has tool calls without a result: ${names}. Pass --tool <id> --result <json>, or --drop-tool-calls to remove them.`;
 }
 
 /** The questions of a branch other than main. Its status is the first event of `watch`. */
@@ -134,11 +158,11 @@ function answerFrom({ value, text, happened, result }: Options): { value: unknow
   return value === undefined ? undefined : { value };
 }
 
-/** Asks on the terminal. */
-async function prompt(cli: Cli, question: Question): Promise<unknown> {
+/** Asks on the terminal; `undefined` if the person does not want to decide now. */
+async function prompt(cli: Cli, question: Question): Promise<{ value: unknown } | undefined> {
   if (!cli.output.interactive) {
     throw usageError(
-      `The session asks: ${question.text} There is no terminal to answer on: pass --value, --text or --happened.`,
+      `The session asks: ${question.text} There is no terminal to answer on: pass ${question.kind === "unknown" ? "--happened (with --result <json>, if the caller needs what it returned) or --no-happened" : "--value or --text"}.`,
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
@@ -154,29 +178,39 @@ async function prompt(cli: Cli, question: Question): Promise<unknown> {
       cli.output.note(`${call.name}(${JSON.stringify(toPrintableJson(call.arguments))})${started}`);
     }
     const happened = unlessCancelled(
-      await select({
-        message: sanitize(question.text),
-        input,
-        output,
-        options: [
-          { value: false, label: "It did not happen: execute it again" },
-          { value: true, label: "It did happen" },
-        ],
-      }),
+      await cli.ask(
+        select({
+          message: sanitize(question.text),
+          input,
+          output,
+          options: [
+            // The first option is chosen by Enter alone, so it must change nothing.
+            { value: undefined, label: "I do not know: ask again later" },
+            { value: true, label: "It happened" },
+            { value: false, label: "It did not happen: execute it again" },
+          ],
+        }),
+      ),
     );
-    if (!happened) return { happened };
+    if (happened === undefined) return undefined;
+    if (!happened) return { value: { happened } };
     const result = unlessCancelled(
-      await text({
-        message: "What did it return? JSON or a string; empty for nothing.",
-        input,
-        output,
-        defaultValue: "",
-      }),
+      await cli.ask(
+        text({
+          message: "What did it return? JSON or a string; empty for nothing.",
+          input,
+          output,
+          defaultValue: "",
+        }),
+      ),
     );
-    return result === "" ? { happened } : { happened, result: parseTyped(result) };
+    return { value: { happened, ...(result !== "" && { result: parseTyped(result) }) } };
   }
   if (question.data !== undefined) cli.output.note(JSON.stringify(toPrintableJson(question.data)));
-  return parseTyped(unlessCancelled(await text({ message: sanitize(question.text), input, output, defaultValue: "" })));
+  const typed = unlessCancelled(
+    await cli.ask(text({ message: sanitize(question.text), input, output, defaultValue: "" })),
+  );
+  return { value: parseTyped(typed) };
 }
 
 /** JSON if the text is valid JSON, such as a number, `true` or an object; otherwise the text itself. */

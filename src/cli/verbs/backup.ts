@@ -25,7 +25,9 @@ export const backup = defineVerb<Options>({
   },
   async run(cli, _, { to, keep = 3 }) {
     if (to === undefined) throw usageError("--to is missing. Name the folder: --to ./backups.");
-    const sp = await cli.read();
+    // A backup is recorded in the store, but a store on a read-only medium can be backed up too. If the store cannot be read
+    // either, this throws.
+    const sp = await cli.open().catch(() => cli.read());
     const { checkpoints } = await sp.stats();
     const progress = { label: "Backing up", unit: "checkpoints", total: checkpoints } as const;
     const result = await cli.withProgress(progress, (onProgress) =>

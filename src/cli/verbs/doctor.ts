@@ -5,7 +5,9 @@ import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
+import { withoutOpenAdvice } from "../library-message.js";
 import { suggestResume } from "../resume-hint.js";
+import { formatStatusCounts, STATUSES } from "../session-status.js";
 import { quoteForShell } from "../shell.js";
 import { storePath } from "../store-path.js";
 import { defineVerb } from "../verb.js";
@@ -45,7 +47,10 @@ export const doctor = defineVerb({
       columns: [
         { title: "CHECK", cell: ({ check }) => check },
         { title: "STATE", cell: ({ state }) => marks[state] },
-        { title: "DETAIL", cell: ({ detail, advice }) => (advice ? `${detail}. ${advice}` : detail) },
+        {
+          title: "DETAIL",
+          cell: ({ detail, advice }) => (advice ? `${detail.replace(/\.$/, "")}. ${advice}` : detail),
+        },
       ],
       empty: "",
     });
@@ -66,7 +71,7 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
     if (!isSavepointError(error)) throw error;
     onExitCode(exitCodeForError(error.code));
     const advice = error.code === "STORE_NOT_FOUND" ? 'Run "savepoint init", or pass --store' : undefined;
-    yield { check: "store", state: "problem", detail: error.message, ...(advice && { advice }) };
+    yield { check: "store", state: "problem", detail: withoutOpenAdvice(error.message), ...(advice && { advice }) };
     return;
   }
   const stats = await sp.stats();
@@ -74,7 +79,7 @@ async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): Async
   yield ok("store", `${sp.url}, ${counts}, ${formatBytes(stats.bytes)}`);
   yield* checkDisk(sp.url);
   yield* checkAccess(sp.url);
-  yield checkShutdown(cli, sp);
+  yield checkShutdown(sp);
   yield* checkSessions(cli, sp);
   const report = await sp.verify({ sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)) });
   if (report.ok) {
@@ -174,13 +179,14 @@ function* checkConnection({ storeUrl, io: { env } }: Cli): Generator<Finding> {
   }
 }
 
-function checkShutdown(cli: Cli, { lastShutdown }: Savepoint): Finding {
+function checkShutdown({ lastShutdown }: Savepoint): Finding {
   const { clean, processes, interrupted } = lastShutdown;
   if (clean) return ok("shutdown", "every process has closed the store");
   const crashed = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
   const runs = interrupted.length > 0 ? ` and interrupted ${formatCount(interrupted.length, "run")}` : "";
   const detail = `${crashed} ended without closing the store${runs}`;
-  return { check: "shutdown", state: "note", detail, advice: adviseResume(cli) };
+  // Runs that are still interrupted are reported by a finding of their own.
+  return { check: "shutdown", state: "note", detail };
 }
 
 function adviseResume(cli: Cli): string {
@@ -200,7 +206,8 @@ async function* checkSessions(cli: Cli, sp: Savepoint): AsyncGenerator<Finding> 
     count++;
     byStatus.set(info.status, [...(byStatus.get(info.status) ?? []), info]);
   }
-  const counts = [...byStatus].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
+  const found = STATUSES.map((status) => [status, byStatus.get(status)?.length ?? 0] as const);
+  const counts = formatStatusCounts(Object.fromEntries(found.filter(([, number]) => number > 0)));
   const scope = count === MAX_SESSIONS ? ` among the newest ${MAX_SESSIONS}` : "";
   yield ok("sessions", count === 0 ? "none" : `${counts}${scope}`);
   yield* checkWaiting(byStatus.get("waiting") ?? []);

@@ -54,6 +54,10 @@ export const exportVerb = defineVerb<Options>({
       const text = `${out}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
       await cli.output.result({ path: out, ...summary }, () => text);
     }
+    if (checkpoint !== undefined && (await sp.sessions.load(checkpoint))) {
+      const whole = cli.suggest("export", [], "--session", checkpoint, ...(out === undefined ? [] : ["-o", out]));
+      cli.output.note(`This is its newest checkpoint alone. To export the whole session: ${whole}`);
+    }
     return warnHoles(cli.output, "not in the bundle", summary.holes);
   },
 });

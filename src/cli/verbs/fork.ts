@@ -3,7 +3,6 @@ import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.
 import { confirmRepeats } from "../effects-after.js";
 import { usageError } from "../errors.js";
 import { readJson } from "../json.js";
-import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -46,7 +45,7 @@ export const fork = defineVerb<Options>({
       { session: info.sessionId, branch: forked.branch, from: info.id, head, effectsAfter },
       () => `Branch ${forked.branch} starts at ${info.sessionId}#${head?.seq ?? info.seq}.`,
     );
-    cli.output.note(`To inspect it: ${suggestCommand("log", [info.sessionId], "--graph")}`);
+    cli.output.note(`To inspect it: ${cli.suggest("log", [info.sessionId], "--graph")}`);
   },
 });
 

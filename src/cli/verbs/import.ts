@@ -1,7 +1,9 @@
+import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { isSavepointError, type Savepoint } from "../../index.js";
 import type { Cli } from "../cli.js";
-import { formatCount } from "../format.js";
+import { notFoundError } from "../errors.js";
+import { formatCount, quote } from "../format.js";
 import { warnHoles } from "../holes.js";
 import { defineVerb } from "../verb.js";
 
@@ -31,8 +33,8 @@ export const importVerb = defineVerb<Options>({
       .option("--live-runs", "queue unfinished runs, so that workers resume them; only for your own bundles");
   },
   async run(cli, [file = ""], { skipExisting, liveRuns, ...renamed }) {
-    const isReadable = file === "-" || Boolean(await stat(cli.resolvePath(file)).catch(() => undefined));
-    const { sp, created } = await openOrCreate(cli, isReadable);
+    if (file !== "-" && !existsSync(cli.resolvePath(file))) throw notFoundError(`There is no file ${quote(file)}.`);
+    const { sp, created } = await openOrCreate(cli);
     if (created) cli.output.note(`Created the store ${sp.url}`);
     const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.resolvePath(file);
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
@@ -62,18 +64,15 @@ export const importVerb = defineVerb<Options>({
 });
 
 /**
- * Opens the store. One that `--store` or SAVEPOINT_URL names is created if it does not exist, because a bundle is often the first
- * thing in a store; but not if there is nothing to import.
+ * Opens the store. A store that `--store` or SAVEPOINT_URL names is created if it does not exist, because importing a bundle is
+ * often the first use of a store.
  */
-async function openOrCreate(
-  cli: Cli,
-  mayCreate: boolean,
-): Promise<{ readonly sp: Savepoint; readonly created: boolean }> {
+async function openOrCreate(cli: Cli): Promise<{ readonly sp: Savepoint; readonly created: boolean }> {
   try {
     return { sp: await cli.open(), created: false };
   } catch (error) {
     const isNamed = cli.storeUrl !== undefined || Boolean(cli.io.env["SAVEPOINT_URL"]);
-    if (!mayCreate || !isNamed || !isSavepointError(error, "STORE_NOT_FOUND")) throw error;
+    if (!isNamed || !isSavepointError(error, "STORE_NOT_FOUND")) throw error;
     return { sp: await cli.open({}), created: true };
   }
 }

@@ -7,6 +7,7 @@ import { cancel } from "./cancel.js";
 import { compact } from "./compact.js";
 import { conversations } from "./conversations.js";
 import { deleteVerb } from "./delete.js";
+import { erase } from "./erase.js";
 import { demo } from "./demo.js";
 import { diff } from "./diff.js";
 import { doctor } from "./doctor.js";
@@ -68,6 +69,7 @@ export const VERBS: readonly Verb[] = [
   verify,
   repair,
   prune,
+  erase,
   compact,
   exportVerb,
   importVerb,

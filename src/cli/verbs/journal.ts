@@ -2,10 +2,10 @@ import type { JournalEntry, JournalHole } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
-import { formatAge, formatDateAndClock, formatCount, formatDuration, formatTime, formatUsage } from "../format.js";
+import { formatAge, formatDateAndClock, formatCount, formatDuration, formatUsage } from "../format.js";
 import { formatJson, toPrintableJson } from "../json.js";
 import type { ListView } from "../output.js";
-import { suggestResume } from "../resume-hint.js";
+import { suggestResumeOf } from "../resume-hint.js";
 import { colored, type Text } from "../text.js";
 import { truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -64,17 +64,26 @@ export const journal = defineVerb<Options>({
         yield each;
       }
     }
-    const current = (entry: Listed): boolean => entry.checkpoint === undefined || isInUnfinishedStep(entry, head);
+    let hasCurrent = false;
+    const current = (entry: Listed): boolean => {
+      const isCurrent = entry.checkpoint === undefined || isInUnfinishedStep(entry, head);
+      if (isCurrent) hasCurrent = true;
+      return isCurrent;
+    };
+    const empty = step === undefined ? "No effects are recorded." : `No effects of step ${step} are recorded.`;
     if (isText && full) await printFull(cli, counted());
-    else await output.list(counted(), { columns: columnsOf(cli, current), empty: "No effects are recorded." });
-    if (isText && totals.effects > 0) await output.line(output.colors.dim(totals.describe()));
+    else await output.list(counted(), { columns: columnsOf(cli, current), empty });
+    if (isText && hasCurrent)
+      await output.line(output.colors.dim("* belongs to the current step, which has not ended"));
+    if (isText && totals.effects > 0) {
+      for (const line of totals.describe(output.columns)) await output.line(output.colors.dim(line));
+    }
     if (totals.unknown > 0) {
       const what = `${formatCount(totals.unknown, "effect was", "effects were")} interrupted with an unknown outcome.`;
       const isAsked = ((await sp.sessions.load(id))?.questions.length ?? 0) > 0;
+      output.note(isAsked ? what : `${what} When the session is resumed, the policy of each effect decides.`);
       output.note(
-        isAsked
-          ? `${what} To answer: ${cli.suggest("answer", [id])}`
-          : `${what} When the session is resumed, the policy of each effect decides. To resume, ${suggestResume(cli)}`,
+        isAsked ? `To answer: ${cli.suggest("answer", [id])}` : `To resume, ${await suggestResumeOf(cli, sp, id)}`,
       );
     }
   },
@@ -120,13 +129,16 @@ function columnsOf({ output }: Cli, isCurrent: (entry: Listed) => boolean): List
     },
     { title: "EFFECT", cell: ofEffect((entry) => describeCall(entry, maxArguments)) },
     { title: "RESULT", flexible: true, cell: (entry) => describeOutcome(entry, colors, now) },
+    { title: "WORKER", optional: true, cell: ofEffect(({ worker }) => colors.dim(worker ?? "")) },
     {
       title: "TOKENS",
+      optional: true,
       align: "right",
       cell: ofEffect(({ usage }) => colors.dim(usage?.tokens ? usage.tokens.toLocaleString("en-US") : "")),
     },
     {
       title: "COST",
+      optional: true,
       align: "right",
       cell: ofEffect(({ usage }) => colors.dim(usage?.cost ? String(Number(usage.cost.toPrecision(3))) : "")),
     },
@@ -141,19 +153,30 @@ function describeCall({ kind, name, arguments: given }: JournalEntry, maxArgumen
 
 function describeOutcome(entry: Listed, colors: Cli["output"]["colors"], now: number): Text {
   if (entry.kind === "hole") return colors.red(`cannot be read: ${entry.reason}`);
-  const { error, value, outcome, until, attempts, settledBy } = entry;
+  const { error, value, outcome, until, attempts, settledBy, duration } = entry;
   const details = [
     attempts > 1 ? `${attempts} attempts` : "",
-    settledBy === undefined ? "" : settledBy === "answer" ? "settled by an answer" : "settled by verify",
+    settledBy === undefined
+      ? ""
+      : `${duration === undefined ? "settled by" : "executed again after"} ${SETTLERS[settledBy]}`,
   ].filter(Boolean);
   const more = details.length > 0 ? ` (${details.join(", ")})` : "";
-  if (error) return colored`${colors.red("failed")} ${`${error.name}: ${error.message}${more}`}`;
+  if (error && outcome !== "again") return colored`${colors.red("failed")} ${`${error.name}: ${error.message}${more}`}`;
   if (outcome === "unknown") return colors.red("unknown outcome");
-  if (outcome === "again") return colors.yellow("to be executed again");
+  if (outcome === "again") return colored`${colors.yellow("to be executed again")}${describeAgain(entry)}`;
   if (outcome === "running" && entry.kind === "ask") return colors.yellow("waits for an answer");
   if (outcome === "running")
     return until === undefined ? colors.yellow("in progress") : `wakes ${formatAge(until, now)}`;
-  return `${value === undefined ? "" : brief(value)}${more}`;
+  return `${value === undefined ? (more === "" ? "" : "no result") : brief(value)}${more}`;
+}
+
+/** What settled an unknown outcome, as it is printed. */
+const SETTLERS = { answer: "an answer", verify: "verify" };
+
+/** Why an effect is to be executed again. */
+function describeAgain({ error, settledBy }: JournalEntry): string {
+  if (error) return `: it failed with ${error.name}: ${error.message}`;
+  return settledBy === "answer" ? ": the answer was that it did not happen" : "";
 }
 
 /** A value on one line: text as it is, everything else as JSON. */
@@ -228,7 +251,8 @@ class Totals {
     if (entry.kind !== "ask" && entry.kind !== "sleep") this.#time += entry.duration ?? 0;
   }
 
-  describe(): string {
+  /** In one line, or in two if the terminal is narrower. */
+  describe(columns: number): string[] {
     const parts = [
       formatCount(this.effects, "effect"),
       this.#models > 0 ? formatCount(this.#models, "model call") : "",
@@ -237,7 +261,14 @@ class Totals {
       formatUsage({ tokens: this.#tokens, cost: this.#cost }),
       formatDuration(this.#time),
     ];
-    const [from, to] = [formatTime(this.#first), formatTime(this.#last)];
-    return `Total: ${parts.filter(Boolean).join(", ")}. ${from === to ? from : `${from} to ${to}`}.`;
+    const [from, to] = [formatDateAndClock(this.#first), formatDateAndClock(this.#last)];
+    const end = from.date === to.date ? to.clock : `${to.date} ${to.clock}`;
+    const start = `${from.date} ${from.clock}`;
+    const lines = [
+      `Total: ${parts.filter(Boolean).join(", ")}.`,
+      `${start.endsWith(end) ? start : `${start} to ${end}`}.`,
+    ];
+    const line = lines.join(" ");
+    return line.length <= columns ? [line] : lines;
   }
 }

@@ -63,7 +63,10 @@ async function runHook(
 ): Promise<void> {
   try {
     const event = await readJson(cli.io, "-");
-    const sp = await (isReadingHook(event) ? openExisting(cli) : cli.open(options.write ? {} : { readOnly: true }));
+    if (!isReadingHook(event) && !options.write) {
+      throw new SavepointError("READ_ONLY", "this event saves the transcript. Pass --write.");
+    }
+    const sp = await (isReadingHook(event) ? openExisting(cli) : cli.open({}));
     if (sp) cli.io.stdout.write(await handleHook(sp, event, options));
   } catch (error) {
     const { message } = error as Error;

@@ -133,7 +133,7 @@ function describeNeed(need: NeededBy): string {
     case "branch":
       return `branch ${need.branch}, which starts from it`;
     case "run":
-      return `the run on branch ${need.branch}, which resumes from it`;
+      return `the run on branch ${need.branch}: its current step or its next turn begins with it`;
     case "rewind":
       return `branch ${need.branch}, as the state before its last rewind`;
     case "damage":

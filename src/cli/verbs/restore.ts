@@ -2,7 +2,6 @@ import type { RestorePlan, RestoreReport } from "../../index.js";
 import { checkpointName, describeCheckpoint, findCheckpoint } from "../checkpoint-lookup.js";
 import { listRepeats } from "../effects-after.js";
 import { formatCount } from "../format.js";
-import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 export const restore = defineVerb<{ readonly dryRun?: boolean }>({
@@ -30,12 +29,12 @@ export const restore = defineVerb<{ readonly dryRun?: boolean }>({
     if (!(await cli.confirm(`Restore ${describeCheckpoint(info)}?`))) return;
     const report: RestoreReport = await sp.checkpoints.restore(info.id);
     await cli.output.result(report, () => `Restored ${describeCheckpoint(info)}.`);
-    cli.output.note(`To undo: ${suggestCommand("restore", [checkpointName(report.before)])}`);
+    cli.output.note(`To undo: ${cli.suggest("restore", [checkpointName(report.before)])}`);
   },
 });
 
 function describePlan(plan: RestorePlan, verb: "would" | "will"): string {
-  const { agent, sessionId, changes, restored, recreated, removed } = plan;
+  const { agent, sessionId, changes, restored, recreated, removed, erased } = plan;
   const target = agent === undefined ? `Session ${sessionId ?? ""}` : `Agent ${agent}`;
   const parts = [
     changes.length > 0 ? `${formatCount(changes.length, "value")} of the state` : "",
@@ -43,5 +42,9 @@ function describePlan(plan: RestorePlan, verb: "would" | "will"): string {
     recreated.length > 0 ? `${formatCount(recreated.length, "deleted conversation")} recreated` : "",
     removed.length > 0 ? `${formatCount(removed.length, "newer conversation")} removed` : "",
   ].filter(Boolean);
-  return parts.length === 0 ? `${target} ${verb} not change.` : `${target} ${verb} change: ${parts.join(", ")}.`;
+  const lost =
+    erased.length > 0
+      ? ` ${formatCount(erased.length, "conversation")} of the checkpoint ${erased.length === 1 ? "was" : "were"} erased and cannot be restored.`
+      : "";
+  return `${parts.length === 0 ? `${target} ${verb} not change.` : `${target} ${verb} change: ${parts.join(", ")}.`}${lost}`;
 }

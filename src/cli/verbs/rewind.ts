@@ -1,6 +1,5 @@
 import { checkpointName, describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
 import { confirmRepeats } from "../effects-after.js";
-import { suggestCommand } from "../shell.js";
 import { defineVerb } from "../verb.js";
 
 export const rewind = defineVerb<{ readonly branch?: string }>({
@@ -29,6 +28,6 @@ export const rewind = defineVerb<{ readonly branch?: string }>({
       () =>
         `Rewound ${info.sessionId} to step ${checkpoint.step}: ${describeCheckpoint(checkpoint)} has the state of ${describeCheckpoint(info)}.`,
     );
-    if (before) cli.output.note(`To undo: ${suggestCommand("rewind", [checkpointName(before)])}`);
+    if (before) cli.output.note(`To undo: ${cli.suggest("rewind", [checkpointName(before)])}`);
   },
 });

@@ -4,7 +4,7 @@ import { describeCheckpoint, requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { formatAge, formatCount, formatTime } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { suggestResume } from "../resume-hint.js";
+import { findQueued, suggestRestart, suggestResume, suggestWorker } from "../resume-hint.js";
 import { formatStack } from "../run-output.js";
 import { countStatuses, describeSession, formatStatusCounts } from "../session-status.js";
 import { colored, joinParts, Styled, type Text } from "../text.js";
@@ -59,7 +59,10 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
     const fields = [
       ["store", sp.url],
       ["sessions", total === 0 ? "none" : counts],
-      ["last crash", lastShutdown.clean ? "none since the last run" : `${crashed} ended without closing the store`],
+      [
+        "last crash",
+        lastShutdown.clean ? "none: the last program closed the store" : `${crashed} ended without closing the store`,
+      ],
     ] as const;
     return [
       ...fields.map(([title, value]) => colored`${colors.dim(title.padEnd(11))} ${value}`),
@@ -104,14 +107,15 @@ async function printSession(cli: Cli, sp: Savepoint, info: SessionInfo): Promise
   const { output } = cli;
   const { colors } = output;
   const worker = await findFirst(sp.workers(), ({ runs }) => runs.some(({ sessionId }) => sessionId === info.id));
-  const queued = await findFirst(sp.queue(), ({ sessionId }) => sessionId === info.id);
+  const queued = await findQueued(sp, info.id);
   const now = Date.now();
   await output.result({ ...info, worker: worker && { ...worker, runs: undefined }, queue: queued }, () => {
     const fields: readonly (readonly [string, Text | undefined])[] = [
       ["session", colors.bold(info.id)],
       ["agent", info.agent],
       ["status", colorStatus(info.status, colors)],
-      ["reason", info.reason],
+      // If there is a question, it explains the status.
+      ["reason", info.questions.length > 0 ? undefined : info.reason],
       ...info.questions.flatMap(({ text, call, startedAt }) => [
         ["question", text] as const,
         ["call", call && `${call.name}(${JSON.stringify(toPrintableJson(call.arguments ?? {}))})`] as const,
@@ -126,7 +130,7 @@ async function printSession(cli: Cli, sp: Savepoint, info: SessionInfo): Promise
       ["updated", withAge(info.updatedAt, now)],
     ];
     const lines = fields.flatMap(([title, value]) =>
-      value === undefined ? [] : [colored`${colors.dim(title.padEnd(8))} ${value}`],
+      value === undefined ? [] : [colored`${colors.dim(title.padEnd(9))} ${value}`],
     );
     return [...lines, ...formatStack(info.error, colors)];
   });
@@ -166,14 +170,14 @@ export function describePlace(queued: QueuedRun, now: number): string {
 }
 
 /** What to do about a session that does not run. */
-function suggestNext(cli: Cli, { id, agent, status: current, questions, error }: SessionInfo, queued?: QueuedRun) {
+function suggestNext(cli: Cli, info: SessionInfo, queued?: QueuedRun): string | undefined {
+  const { id, agent, status: current, questions, error, head } = info;
   if (questions.length > 0) return `To answer: ${cli.suggest("answer", [id])}`;
-  if (current === "interrupted") return `To resume, ${suggestResume(cli)}`;
-  if (queued?.state === "queued") return `To run it, start a worker for agent ${agent ?? queued.agent}`;
-  // The code of the agent has failed, and may have been fixed since.
-  if (current === "failed" && error) return "To resume it after a fix of the agent, run your program again";
-  if (current === "failed" || current === "halted") {
-    return "To resume, run your program again with { resume: true } in the options of sp.run()";
+  const isAnswered = queued?.state === "queued" && head !== undefined;
+  if (current === "interrupted" || isAnswered) {
+    return `To resume, ${queued?.external ? "run your program again" : suggestResume(cli)}`;
   }
-  return undefined;
+  if (queued?.state === "queued") return `To run it, ${suggestWorker(cli, agent ?? queued.agent)}`;
+  if (current !== "failed" && current !== "halted") return undefined;
+  return `${current === "failed" && error ? "To resume it after a fix of the agent" : "To resume"}, ${suggestRestart(info)}`;
 }

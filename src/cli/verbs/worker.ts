@@ -43,11 +43,14 @@ export const worker = defineVerb<Options>({
     const sp = await cli.open({});
     const worker = sp.worker(agents, { ...options, signals: false });
     if (verbose) sp.on("run", printRunEvents(cli));
+    // A worker that runs a session must not look like an idle one.
+    else worker.on("started", printRunEvents(cli));
     worker.on("status", (event) => printStatus(cli, event));
     worker.on("retry", verbose ? () => {} : printRunEvents(cli));
-    worker.on("runError", ({ sessionId, step, error }) => {
-      const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      cli.output.warn(`${sessionId}: step ${step} failed: ${stack}`);
+    worker.on("runError", ({ sessionId, step, reason }) => {
+      cli.output.warn(`${sessionId}: step ${step} failed: ${reason}`);
+      // The stack is stored without the functions of Savepoint.
+      cli.output.note(`Its stack: ${cli.suggest("status", [sessionId])}`);
     });
     worker.on("leaseLost", ({ sessionId }) =>
       cli.output.warn(`${sessionId}: lease lost, this worker no longer runs the session.`),
@@ -60,8 +63,11 @@ export const worker = defineVerb<Options>({
     const names = agents.map(({ name }) => name).join(", ");
     cli.output.note(`Worker ${worker.name} is running. Agents: ${names}. Ctrl-C stops it.`);
     await interrupted;
+    const isIdle = worker.running === 0;
     cli.output.note(
-      `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits immediately.`,
+      isIdle
+        ? "Stopping."
+        : `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits immediately.`,
     );
     await worker.stop();
   },
