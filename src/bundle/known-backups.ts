@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import type { Context } from "../context.js";
 import { isSavepointError } from "../errors.js";
-import { ALL_BACKUPS, backupKey, type BackupRecord, parseBackup, pathOfBackupKey } from "../records/index.js";
+import { ALL_BACKUPS, backupKey, encodeBackup, parseBackup, pathOfBackupKey } from "../records/index.js";
 import { scan } from "../store/index.js";
 import { isMissingFileError } from "../util/index.js";
 
@@ -23,11 +23,11 @@ export async function rememberBackup(
   createdAt: number,
   removed: readonly string[],
 ): Promise<void> {
-  const record: BackupRecord = { createdAt, host: hostname() };
+  const value = encodeBackup({ createdAt, host: hostname() });
   try {
     await store.commit({
       deletes: removed.map(backupKey),
-      puts: [{ key: backupKey(path), value: JSON.stringify(record) }],
+      puts: [{ key: backupKey(path), value }],
     });
   } catch (error) {
     if (!isSavepointError(error, "READ_ONLY")) throw error;
@@ -43,7 +43,7 @@ export async function listKnownBackups({ store }: Context): Promise<KnownBackup[
   const gone: string[] = [];
   for await (const record of scan(store, ALL_BACKUPS)) {
     const path = pathOfBackupKey(record.key);
-    const { createdAt, host } = "value" in record ? parseBackup(record.value) : { createdAt: 0, host: hostname() };
+    const { createdAt, host } = "value" in record ? parseBackup(record.value) : { createdAt: 0, host: "unknown" };
     if (host === hostname() && !(await exists(path))) gone.push(record.key);
     else backups.push({ path, createdAt, host });
   }

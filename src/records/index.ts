@@ -181,6 +181,7 @@ export {
   NEXT_NUMBER_KEY,
   openProcessKey,
   parseBackup,
+  encodeBackup,
   pathOfBackupKey,
   RETENTION_STAMP_KEY,
   sessionRetentionKey,

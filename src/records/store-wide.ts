@@ -39,6 +39,8 @@ export interface BackupRecord {
 
 const isBackup: Shape = objectOf({ createdAt: isCounter, host: isString });
 
+export const encodeBackup = ({ createdAt, host }: BackupRecord): string => JSON.stringify({ createdAt, host });
+
 /** Parses the record of a backup. */
 export const parseBackup = (value: string): BackupRecord => parseRecord(value, isBackup, "record of a backup");
 

@@ -27,6 +27,7 @@ import {
   MAIN,
   messageTape,
   newSessionRecord,
+  encodeBackup,
   NEXT_NUMBER_KEY,
   piecesOf,
   type SessionRecord,
@@ -93,6 +94,9 @@ export async function rebuildRecord(context: Context, key: string, bundled: Bund
       return putValue("");
     case "d":
       return second === undefined ? { drop: key } : putValue(newStamp());
+    // The path is in the key. The time and the machine are lost, so an erasure reports the backup as one of another machine.
+    case "b":
+      return putValue(encodeBackup({ createdAt: 0, host: "unknown" }));
     // A process or an import writes its record again, or has ended.
     case "h":
     case "o":

@@ -55,6 +55,13 @@ function commandsFor(attack: Attack): Record<string, readonly { args: string[]; 
     verify: lines([], ["--deep"], ["--checkpoint", session], ["--bundle", "./agents.mjs"]),
     repair: lines([], ["--from", EVIL]),
     prune: lines(["--keep-last", "1", "--dry-run"], ["--keep-last", "1", "--yes"], ["--session", EVIL, "--expired"]),
+    erase: lines(
+      ["--session", session],
+      ["--session", session, "--yes"],
+      ["--conversation", conversation, "--yes"],
+      ["--agent", EVIL, "--yes"],
+      [EVIL],
+    ),
     compact: lines([]),
     export: lines(["-o", "all.savepoint"], [session, "-o", "one.savepoint"], ["--session", EVIL, "-o", "x"]),
     import: lines(["all.savepoint"], ["all.savepoint", "--skip-existing"], [EVIL]),

@@ -75,7 +75,10 @@ export interface TextIndex {
   /** Optimises the index after many additions. Optional. */
   tidy?(): Promise<void>;
 
-  /** Removes sources with all their documents. Names without a source are ignored; does not create an index. */
+  /**
+   * Removes sources with all their documents, and the marks with the same keys: if such a record still exists, `changes`
+   * returns it, so that the source can be added again. Unknown names are ignored; does not create an index.
+   */
   remove(names: readonly string[]): Promise<void>;
 
   /** Removes everything. */

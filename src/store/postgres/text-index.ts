@@ -131,6 +131,8 @@ export class PostgresTextIndex implements TextIndex {
           (Number(id) + 1) * DOCUMENTS_PER_SOURCE,
         ]);
       }
+      const unmark = `DELETE FROM ${s}.savepoint_text_mark WHERE key ${EQ} ANY ($1::pg_catalog.text[])`;
+      await client.query(unmark, [textArray(names)]);
     });
   }
 

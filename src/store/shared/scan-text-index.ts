@@ -97,7 +97,10 @@ class ScanTextIndex implements TextIndex {
   }
 
   async remove(names: readonly string[]): Promise<void> {
-    for (const name of names) this.#entries.delete(name);
+    for (const name of names) {
+      this.#entries.delete(name);
+      this.#marks.delete(name);
+    }
   }
 
   async clear(): Promise<void> {

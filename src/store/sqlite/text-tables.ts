@@ -62,6 +62,7 @@ const MERGE = "INSERT INTO savepoint_text (savepoint_text, rank) VALUES ('merge'
 const ADD = "INSERT INTO savepoint_text (rowid, text) VALUES (?, ?)";
 const MARK = `INSERT OR REPLACE INTO savepoint_text_mark (key, sum)
   SELECT value ->> 0, value ->> 1 FROM json_each(?)`;
+const REMOVE = "DELETE FROM savepoint_text_source WHERE name IN (SELECT value FROM json_each(?))";
 const UNMARK = "DELETE FROM savepoint_text_mark WHERE key IN (SELECT value FROM json_each(?))";
 
 /** A changed record; its sum is null if it was removed. */
@@ -127,12 +128,12 @@ export class TextTables implements TextIndex {
 
   async remove(names: readonly string[]): Promise<void> {
     if (!this.#read(() => hasTextTables(this.#connection))) return;
-    await this.#write(() =>
-      this.#connection.run(
-        "DELETE FROM savepoint_text_source WHERE name IN (SELECT value FROM json_each(?))",
-        JSON.stringify(names),
-      ),
-    );
+    await this.#write(() => {
+      this.#connection.run(REMOVE, JSON.stringify(names));
+      this.#connection.run(UNMARK, JSON.stringify(names));
+    });
+    // Added after the transaction: if it fails, the marks are as before.
+    this.#buffer.changedKeys?.add({ deletes: names });
   }
 
   /** Rewrites the index without the terms of removed documents, which it otherwise keeps until it merges its segments. */

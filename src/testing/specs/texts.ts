@@ -165,6 +165,21 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       await texts.clear();
     });
 
+    test("the record of a removed source counts as changed until it is indexed again", async (texts, { store }) => {
+      await store.commit({ puts: [{ key: "k", value: "1" }] });
+      const mark = await onlyChange(texts);
+      await recordMarks(texts, [mark]);
+      await addSource(texts, "k", ["some text"]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      await texts.remove(["k"]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), [mark]);
+      await recordMarks(texts, [mark]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      await store.commit({ deletes: ["k"] });
+      await texts.remove(["k"]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+    });
+
     for (let round = 0; round < ROUNDS; round++) {
       test(`a search returns every document that contains the string (${round + 1} of ${ROUNDS})`, async (texts) => {
         const random = new Random(seed + round);
