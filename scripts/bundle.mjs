@@ -28,6 +28,7 @@ const ENTRIES = {
   store: "store.ts",
   "integrations/langgraph/index": "integrations/langgraph/index.ts",
   "integrations/ai/index": "integrations/ai/index.ts",
+  "integrations/claude/index": "integrations/claude/index.ts",
   "mcp/index": "mcp/index.ts",
   "testing/index": "testing/index.ts",
   "testing/crash-child": "testing/crash-child.ts",

@@ -64,6 +64,7 @@ const APART = new Map([
   ["store.ts", ["store", "store/contract", "store/file", "store/memory", "store/postgres", "store/sqlite"]],
   ["testing", ["errors", "store"]],
   ["integrations/ai", PUBLIC],
+  ["integrations/claude", PUBLIC],
   ["integrations/langgraph", PUBLIC],
   ["mcp", PUBLIC],
   ["cli", [...PUBLIC, "mcp"]],

@@ -3,7 +3,7 @@
  * message is never converted.
  */
 export { briefJson } from "./brief-json.js";
-export { describeMessage, findMessages, type MessageDescription } from "./message-text.js";
+export { describeMessage, findMessages, findSubagentMessages, type MessageDescription } from "./message-text.js";
 export {
   type Attachment,
   type AttachmentType,

@@ -33,8 +33,8 @@ export interface StateMessage {
 }
 
 /**
- * Describes a message in the form of Savepoint, OpenAI (chat completions, responses, agents), Anthropic, the AI SDK,
- * LangChain or Google.
+ * Describes a message in the form of Savepoint, OpenAI (chat completions, responses, agents), Anthropic, the Claude Agent SDK, the
+ * AI SDK, LangChain or Google.
  *
  * @returns `undefined` for a value that is not a message. Never throws, unless a getter or proxy in the value throws
  * @example
@@ -47,7 +47,7 @@ export function describeMessage(value: unknown): MessageDescription | undefined 
   return {
     role,
     text: form.isItem ? textOfItem(body) : textOfBody(body),
-    id: typeof body["id"] === "string" && body["id"] !== "" ? body["id"] : undefined,
+    id: idOf(form.id ?? body["id"]),
     timestamp: timestampOf(body) ?? (body === value ? undefined : timestampOf(value as Fields)),
   };
 }
@@ -68,6 +68,15 @@ export function findMessages(state: unknown): StateMessage[] {
   return [];
 }
 
+/** Finds the messages of subagents: in the lists of `subagents` of a state, such as the transcripts of the Claude Agent SDK. */
+export function findSubagentMessages(state: unknown): StateMessage[] {
+  const subagents = isFields(state) && !Array.isArray(state) ? state["subagents"] : undefined;
+  if (!isFields(subagents) || Array.isArray(subagents)) return [];
+  return Object.entries(subagents).flatMap(([name, messages]) =>
+    messagesIn(messages, `/subagents/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`),
+  );
+}
+
 const MESSAGE_KEYS = ["messages", "history", "chat_history", "chatHistory", "conversation", "channel_values"];
 
 function messagesIn(list: unknown, path: string): StateMessage[] {
@@ -86,12 +95,18 @@ interface Form {
   readonly body: Fields;
   /** Whether the message is an item of the Responses API, which has no content and is itself a part. */
   readonly isItem: boolean;
+  /** The id of the message, if it is not in the body. */
+  readonly id?: unknown;
+}
+
+function idOf(id: unknown): string | undefined {
+  return typeof id === "string" && id !== "" ? id : undefined;
 }
 
 function formOf(value: unknown): Form | undefined {
   if (!isFields(value)) return undefined;
   const role = roleOf(value["role"]);
-  return role === undefined ? (langChainForm(value) ?? itemForm(value)) : bodyForm(role, value);
+  return role === undefined ? (langChainForm(value) ?? itemForm(value) ?? entryForm(value)) : bodyForm(role, value);
 }
 
 /** Roles by their lower-case names in all SDKs, including the types of LangChain. */
@@ -178,6 +193,14 @@ function itemForm(value: Fields): Form | undefined {
   const isReasoning = Array.isArray(value["summary"]) || Array.isArray(value["content"]);
   const isCall = [value["call_id"], value["callId"], value["id"]].some((id) => typeof id === "string");
   return isReasoning || isCall ? { role, body: value, isItem: true } : undefined;
+}
+
+/** A line of a transcript of the Claude Agent SDK: the message of the model's interface is one level down. */
+function entryForm({ type, uuid, message }: Fields): Form | undefined {
+  const role = typeof type === "string" && isFields(message) ? roleOf(message["role"]) : undefined;
+  const form = role && bodyForm(role, message as Fields);
+  // The id of a reply is the same in each of its lines.
+  return form && { ...form, id: uuid };
 }
 
 function textOfItem(item: Fields): string {

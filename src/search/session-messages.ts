@@ -1,7 +1,7 @@
 /** The messages in the newest state of a session, of any SDK. */
 import { shadowToValue } from "../state/index.js";
 import type { Context } from "../context.js";
-import { describeMessage, findMessages, type MessageDescription } from "../messages/index.js";
+import { describeMessage, findMessages, findSubagentMessages, type MessageDescription } from "../messages/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
 /** A message in a state. */
@@ -21,7 +21,8 @@ export async function readSessionMessages(
   const head = heads.branch?.record.head;
   if (!heads.session || !head) return undefined;
   const shadow = await loadShadow(reader, heads.session.record.number, head);
-  return findMessages(shadowToValue(shadow, context.registry)).flatMap(({ path, message }) => {
+  const state = shadowToValue(shadow, context.registry);
+  return [...findMessages(state), ...findSubagentMessages(state)].flatMap(({ path, message }) => {
     const described = describeMessage(message);
     return described ? [{ ...described, path }] : [];
   });
