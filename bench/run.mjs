@@ -20,6 +20,7 @@ const NAMES = [
   "start",
   "langgraph",
   "ai",
+  "claude",
   "postgres",
 ];
 

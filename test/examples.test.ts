@@ -235,6 +235,17 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("claude: resumes after a crash in a tool, asks about it, and does not repeat it", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output, lines } = await run(folder, "claude/refunds.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(count(output, "SIGKILL")).toBe(1);
+    expect(count(output, "a person answers")).toBe(1);
+    expect(output).toMatch(/is not executed again. Its result: refunded 30 EUR\n.*listed as "Refund order 88."/);
+    expect(lines.at(-1)).toBe("refunded 1 times");
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it("assistant: searches, restores a checkpoint, and undoes the restore", async (test) => {
     const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });

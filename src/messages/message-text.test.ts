@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { message } from "./message.js";
-import { describeMessage, findMessages } from "./message-text.js";
+import { describeMessage, findMessages, findSubagentMessages } from "./message-text.js";
 import { runs } from "../../test/support/runs.js";
 
 const DATA_URL = "data:image/png;base64,AAAA";
@@ -11,6 +11,37 @@ function roleAndText(value: unknown): [string, string] | undefined {
   const description = describeMessage(value);
   return description && [description.role, description.text];
 }
+
+describe("lines of the Claude Agent SDK", () => {
+  const line = (message: object, more: object = {}): object => ({ type: "user", uuid: "u1", message, ...more });
+
+  it("have their message one level down, and their own id and time", () => {
+    const timestamp = "2026-11-17T00:00:00.000Z";
+    const message = { id: "msg_1", role: "assistant", content: [{ type: "text", text: "Refunded." }] };
+    expect(describeMessage(line(message, { type: "assistant", timestamp }))).toEqual({
+      role: "assistant",
+      text: "Refunded.",
+      id: "u1",
+      timestamp: Date.parse(timestamp),
+    });
+    const results = [{ type: "tool_result", tool_use_id: "t1", content: "done" }];
+    expect(roleAndText(line({ role: "user", content: results }))).toEqual(["tool", "done"]);
+  });
+
+  it("are no messages if they have none", () => {
+    for (const other of [{ type: "tag", tag: "a" }, { type: "user", message: "text" }, line({ content: "x" })])
+      expect(describeMessage(other)).toBeUndefined();
+  });
+
+  it("are found in the transcripts of subagents", () => {
+    const found = findSubagentMessages({
+      subagents: { "a/b": [line({ role: "user", content: "x" }), { type: "tag" }], c: 1 },
+    });
+    expect(found).toEqual([{ index: 0, path: "/subagents/a~1b/0", message: line({ role: "user", content: "x" }) }]);
+    for (const none of [undefined, [], {}, { subagents: [] }, { subagents: "x" }])
+      expect(findSubagentMessages(none)).toEqual([]);
+  });
+});
 
 describe("messages of Savepoint", () => {
   it("have their content as text", () => {

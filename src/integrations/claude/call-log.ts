@@ -48,7 +48,11 @@ export class CallLog {
     }
   }
 
-  /** The id under which a call is recorded: that of the first recorded call that it repeats, or a new one. */
+  /**
+   * The id under which a call is recorded: that of the first recorded call that it repeats, or a new one.
+   *
+   * @param input with sorted keys
+   */
   next(name: string, input: unknown): string {
     const identity = `${name}:${digestOf(input)}`;
     const repeated = this.#unseen.get(identity)?.shift();
@@ -79,18 +83,22 @@ function findResults(transcript: readonly TranscriptEntry[]): Set<string> {
 
 function textOf(content: unknown): string {
   const [first] = Array.isArray(content) ? (content as unknown[]) : [content];
-  return typeof first === "string" ? first : String((first as { readonly text?: unknown } | undefined)?.text ?? "");
+  const text = typeof first === "string" ? first : (first as { readonly text?: unknown } | undefined)?.text;
+  return typeof text === "string" ? text : "";
 }
 
-/** The same for inputs that differ only in the order of their keys. */
 function digestOf(input: unknown): string {
-  const json = JSON.stringify(input, (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  ) as string | undefined;
+  const json = JSON.stringify(input) as string | undefined;
   return createHash("sha256")
     .update(json ?? "")
     .digest("base64url")
     .slice(0, 16);
+}
+
+/** A copy of JSON with its keys in order: the order in which a model writes them does not matter. */
+export function sortKeys(json: unknown): unknown {
+  if (Array.isArray(json)) return json.map(sortKeys);
+  if (typeof json !== "object" || json === null) return json;
+  const entries = Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, value]) => [key, sortKeys(value)]));
 }

@@ -9,7 +9,7 @@ import {
   type UnknownPolicy,
   type Verdict,
 } from "../../index.js";
-import { CallLog, type CallResult, parseResult } from "./call-log.js";
+import { CallLog, type CallResult, parseResult, sortKeys } from "./call-log.js";
 import { denyCall, stopQuery, type ToolHookInput, type ToolHookOutput, type ToolHooks } from "./hooks.js";
 import { invalidArgument } from "./keys.js";
 import type { TranscriptEntry } from "./types.js";
@@ -119,7 +119,7 @@ class Recorder implements DurableTools {
     this.#policies = policies;
     this.#isRecorded = isRecorded;
     const hook = (handle: (input: ToolHookInput) => Promise<ToolHookOutput | void>): ToolHooks["PreToolUse"] => [
-      { hooks: [async (input) => (await handle(input)) ?? {}], onFailure: "block" },
+      { hooks: [async (input) => (await handle(input)) ?? {}] },
     ];
     this.hooks = {
       PreToolUse: hook((input) => this.#start(input)),
@@ -151,6 +151,9 @@ class Recorder implements DurableTools {
   }
 
   async release(): Promise<void> {
+    // Nothing can record their results any more.
+    for (const { interrupt } of this.#open.values()) interrupt();
+    this.#open.clear();
     await this.#run.release();
   }
 
@@ -167,7 +170,8 @@ class Recorder implements DurableTools {
     if (!this.#isRecorded(name)) return undefined;
     const { onUnknown, verify } = Object.hasOwn(this.#policies, name) ? (this.#policies[name] ?? {}) : {};
     const stop = new AbortController();
-    const call = { id: this.#log.next(name, input), name, arguments: input };
+    const sorted = sortKeys(input);
+    const call = { id: this.#log.next(name, sorted), name, arguments: sorted };
     const started = new Promise<"started">((resolve, reject) => {
       const recorded = this.#run.tool(
         call,

@@ -26,10 +26,10 @@ export interface ToolHookOutput {
 /** A hook of the SDK. */
 export type ToolHook = (input: ToolHookInput) => Promise<ToolHookOutput>;
 
-/** For the option `hooks` of the SDK's `query()`. If a hook fails, the call that it guards is blocked. */
+/** For the option `hooks` of the SDK's `query()`. */
 export type ToolHooks = Record<
   "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch",
-  { hooks: ToolHook[]; onFailure: "block" }[]
+  { hooks: ToolHook[] }[]
 >;
 
 /** Makes Claude Code skip a call, and the model get a text as its result. */
