@@ -59,7 +59,7 @@ const LAYERS = [
 /** The public API. */
 const PUBLIC = ["index"];
 
-/** Modules that are not layers, and all that they may import. */
+/** Modules that are not layers, and all that they may import: modules, or single files of them. */
 const APART = new Map([
   ["store.ts", ["store", "store/contract", "store/file", "store/memory", "store/postgres", "store/sqlite"]],
   ["testing", ["errors", "store"]],
@@ -67,7 +67,10 @@ const APART = new Map([
   ["integrations/claude", PUBLIC],
   ["integrations/langgraph", PUBLIC],
   ["mcp", PUBLIC],
-  ["cli", [...PUBLIC, "mcp"]],
+  ["inspector", PUBLIC],
+  // The page imports the types of the JSON API, and nothing that runs on the server.
+  ["inspector/page", ["inspector/api"]],
+  ["cli", [...PUBLIC, "mcp", "inspector"]],
 ]);
 
 const MODULES = new Set([...LAYERS, ...APART.keys()]);
@@ -111,6 +114,7 @@ function judge(own, file, target) {
   const isEntryPoint = target === `${outermost}/index.ts` || target === `${outermost}.ts` || target === outermost;
   const allowed = APART.get(own);
   if (allowed) {
+    if (allowed.includes(target.replace(/\.ts$/, ""))) return undefined;
     if (allowed.includes(module) && (target === `${module}/index.ts` || isEntryPoint)) return undefined;
     return `${own}/ may import only ${allowed.join(", ")}, each through its entry point.`;
   }
