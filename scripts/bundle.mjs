@@ -30,6 +30,7 @@ const ENTRIES = {
   "integrations/ai/index": "integrations/ai/index.ts",
   "integrations/claude/index": "integrations/claude/index.ts",
   "mcp/index": "mcp/index.ts",
+  "inspector/index": "inspector/index.ts",
   "testing/index": "testing/index.ts",
   "testing/crash-child": "testing/crash-child.ts",
   "bin/savepoint": "cli/bin.ts",
@@ -67,6 +68,7 @@ const replaced = {
   "runs/leases/heartbeat-program.ts": constant("HEARTBEAT_PROGRAM", heartbeatProgram),
   "cli/version.ts": version,
   "mcp/version.ts": version,
+  "inspector/version.ts": version,
 };
 
 const inside = await bundleEntries();
@@ -143,7 +145,7 @@ function isBase(id) {
 /** What most verbs and all integrations need. @param {string} id */
 function isLibrary(id) {
   const source = sourceOf(id);
-  return source !== "" && !/^(store|cli|mcp|testing|integrations)\b|heartbeat-program/.test(source);
+  return source !== "" && !/^(store|cli|mcp|inspector|testing|integrations)\b|heartbeat-program/.test(source);
 }
 
 /** What the stores of databases share. @param {string} id */

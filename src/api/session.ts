@@ -369,9 +369,14 @@ export class Session<State = unknown> {
     return createListing(async function* () {
       const { session } = await access.readHeads();
       for await (const branch of reader.branches()) {
-        const { name, head, headParentId, createdAt } = branch.record;
+        const { name, head, headParentId, createdAt, forkedFrom } = branch.record;
         const [notes] = await readHeadNotes(reader.context.store, [{ session, branch }]);
-        yield { name, createdAt, head: head && reader.toInfo(head, session?.record.agent, headParentId, notes) };
+        yield {
+          name,
+          createdAt,
+          forkedFrom,
+          head: head && reader.toInfo(head, session?.record.agent, headParentId, notes),
+        };
       }
     });
   }

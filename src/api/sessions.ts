@@ -21,7 +21,7 @@ import {
 } from "../sessions/index.js";
 import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
 import type { Context } from "../context.js";
-import { createListing, type Listing, limitEntries } from "../util/index.js";
+import { createListing, type Listing, limitEntries, validateOptions } from "../util/index.js";
 import type { Services } from "./services.js";
 
 /** A session without its states. Status and head are those of the branch `main`. */
@@ -42,6 +42,8 @@ export interface SessionInfo {
   readonly questions: readonly Question[];
   /** When a waiting session is scheduled to resume, in milliseconds since 1970. */
   readonly wakeAt: number | undefined;
+  /** The number of checkpoints on all branches. */
+  readonly checkpoints: number;
   /** The newest checkpoint of `main`. */
   readonly head: CheckpointInfo | undefined;
 }
@@ -93,13 +95,20 @@ export class Sessions {
     return createListing(() => limitEntries(this.#walk(range, matches), limit));
   }
 
-  /** A session without its states; `undefined` if there is none with this id. */
-  async load(id: string): Promise<SessionInfo | undefined> {
+  /**
+   * A session without its states; `undefined` if there is none with this id.
+   *
+   * @param options.branch the branch whose status and head are read instead of those of `main`; `undefined` if it does not exist
+   */
+  async load(id: string, options: { readonly branch?: string } = {}): Promise<SessionInfo | undefined> {
     const context = this.#services.open();
+    validateOptions(options, "sp.sessions.load");
     const reader = new SessionReader(context, checkId(id, "session id"));
-    const heads = await reader.heads(MAIN);
+    const branch = checkId(options.branch ?? MAIN, "branch name");
+    const heads = await reader.heads(branch);
+    if (branch !== MAIN && !heads.branch) return undefined;
     const [notes] = await readHeadNotes(context.store, [heads]);
-    const [status] = await readBranchStatuses(context, [{ sessionId: id, branch: MAIN, heads }]);
+    const [status] = await readBranchStatuses(context, [{ sessionId: id, branch, heads }]);
     return toSessionInfo(reader, heads, notes, status);
   }
 
@@ -154,7 +163,7 @@ function toSessionInfo(
   status: BranchStatus | undefined,
 ): SessionInfo | undefined {
   if (!session) return undefined;
-  const { agent, createdAt } = session.record;
+  const { agent, createdAt, checkpoints } = session.record;
   const { head, headParentId } = branch?.record ?? {};
   const waiting = status?.status === "waiting" ? status.run : undefined;
   return {
@@ -167,6 +176,7 @@ function toSessionInfo(
     error: status?.error,
     questions: waiting?.questions ?? [],
     wakeAt: waiting?.wakeAt,
+    checkpoints,
     head: head && reader.toInfo(head, agent, headParentId, notes),
   };
 }

@@ -40,6 +40,8 @@ export interface CheckpointInfo {
   /** The step of the work: 0 for the first checkpoint, one more than the parent's by default. */
   readonly step: number;
   readonly parentId: string | undefined;
+  /** The `seq` of the parent. */
+  readonly parentSeq: number | undefined;
   /** Milliseconds since 1970, for display. Checkpoints are ordered by `seq`. */
   readonly createdAt: number;
   readonly kind: CheckpointKind;

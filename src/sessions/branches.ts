@@ -32,6 +32,8 @@ export interface BranchInfo {
   /** `main`, the name that the caller chose, or a generated name that starts with `~`. */
   readonly name: string;
   readonly createdAt: number;
+  /** The `seq` of the checkpoint that it was forked from. */
+  readonly forkedFrom: number | undefined;
   readonly head: CheckpointInfo | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Listing the checkpoints of a session. Reads rows, never states. */
 import { FIRST_PAGE_SIZE, nextPageSize } from "../store/index.js";
 import type { CheckpointInfo, CheckpointRef, CheckpointRow } from "../records/index.js";
-import { toArray } from "../util/index.js";
+import { invalidArgument, toArray, validateCount } from "../util/index.js";
 import { checkpointNotFound } from "./errors.js";
 import { type Heads, isIntact, type RowResult, type SessionReader } from "./reader.js";
 
@@ -24,6 +24,10 @@ export interface HistoryOptions {
    * @default the branch's head
    */
   readonly from?: CheckpointRef;
+  /** With `allBranches`: only checkpoints with a smaller `seq`, for paging. */
+  readonly before?: number;
+  /** With `allBranches`: only checkpoints with a larger `seq`. */
+  readonly after?: number;
 }
 
 /** Lists checkpoints without their states. Rows are read in pages while the list is consumed; damaged ones are skipped and reported. */
@@ -32,14 +36,23 @@ export async function* walkHistory(
   options: HistoryOptions,
   readHeads: () => Promise<Heads>,
 ): AsyncGenerator<CheckpointInfo> {
-  const { limit = Number.POSITIVE_INFINITY, order = "newest", allBranches = false, from } = options;
+  const { limit = Number.POSITIVE_INFINITY, order = "newest", allBranches = false, from, before, after } = options;
+  validateCount(before, "`before`");
+  validateCount(after, "`after`");
+  if (!allBranches && (before ?? after) !== undefined) {
+    throw invalidArgument("`before` and `after` need `allBranches: true`. Use `from` for the history of one branch.");
+  }
+  const span = { from: after === undefined ? 0 : after + 1, to: before };
   const { session, branch } = await readHeads();
   if (!session || limit <= 0) return;
   const { number, agent } = session.record;
   const newest = branch?.record.head;
   const head = from === undefined ? newest : await reader.find(number, from, newest);
   if (from !== undefined && !head) throw checkpointNotFound(reader.sessionId, from);
-  for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)), limit)) {
+  const rows = allBranches
+    ? reader.allRows(number, order === "newest", span.from, span.to)
+    : rowsInOrder(reader, number, head, order);
+  for await (const batch of batches(readable(reader, rows), limit)) {
     const seqs = batch.map((row) => row.seq);
     const notes = await reader.notes(number, Math.min(...seqs), Math.max(...seqs));
     const ids = await parentIds(reader, number, batch);
@@ -54,11 +67,9 @@ async function* rowsInOrder(
   number: number,
   head: CheckpointRow | undefined,
   order: "newest" | "oldest",
-  allBranches: boolean,
 ): AsyncGenerator<RowResult> {
-  if (allBranches) yield* reader.allRows(number, order === "newest");
-  else if (!head) return;
-  else if (order === "newest") yield* reader.lineage(number, head);
+  if (!head) return;
+  if (order === "newest") yield* reader.lineage(number, head);
   else yield* (await toArray(reader.lineage(number, head))).reverse();
 }
 

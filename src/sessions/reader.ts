@@ -147,9 +147,9 @@ export class SessionReader {
     }
   }
 
-  /** All rows of the session from a seq on, by ascending or descending seq. */
-  async *allRows(number: number, reverse: boolean, from = 0): AsyncGenerator<RowResult> {
-    for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
+  /** All rows of the session from a seq on and before another one, by ascending or descending seq. */
+  async *allRows(number: number, reverse: boolean, from = 0, to?: number): AsyncGenerator<RowResult> {
+    for await (const record of scan(this.context.store, rowsOf(number, from, to), reverse)) {
       const row = this.decodeRow(record);
       yield "unreadable" in row ? { ...row, seq: seqOfRowKey(record.key) } : row;
     }
@@ -224,6 +224,7 @@ export class SessionReader {
       seq: row.seq,
       step: row.step,
       parentId,
+      parentSeq: row.parent,
       createdAt: row.createdAt,
       kind: row.kind,
       status,

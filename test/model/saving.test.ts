@@ -154,6 +154,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
       branch: "main",
       seq: 1,
       parentId: first.id,
+      parentSeq: 0,
       createdAt: now,
       stateBytes: 7,
       storedBytes: expect.any(Number) as number,

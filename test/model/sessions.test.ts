@@ -39,6 +39,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
       error: undefined,
       questions: [],
       wakeAt: undefined,
+      checkpoints: 2,
     };
     expect(await sp.sessions.load("s")).toStrictEqual({ ...info, head });
     expect(await sp.sessions.list().all()).toStrictEqual([{ ...info, head }]);

@@ -34,6 +34,7 @@ import { sessions } from "./sessions.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
 import { status } from "./status.js";
+import { ui } from "./ui.js";
 import { verify } from "./verify.js";
 import { watch } from "./watch.js";
 import { workers } from "./workers.js";
@@ -50,6 +51,7 @@ export const VERBS: readonly Verb[] = [
   conversations,
   journal,
   watch,
+  ui,
   queue,
   workers,
   stats,

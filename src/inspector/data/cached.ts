@@ -1,0 +1,37 @@
+/** Values that are expensive to read: shared by all clients, and read again at a rate that depends on their cost. */
+
+/** A value is read again at the earliest when this many times the duration of the last read has passed since. */
+const REST = 20;
+
+export class Cached<Value> {
+  readonly #read: () => Promise<Value>;
+  readonly #minAge: number;
+  #value: { readonly value: Value; readonly until: number } | undefined;
+  #reading: Promise<Value> | undefined;
+
+  /** @param minAge how long a value is kept at least, in milliseconds */
+  constructor(minAge: number, read: () => Promise<Value>) {
+    this.#minAge = minAge;
+    this.#read = read;
+  }
+
+  /** The value, which may be as old as the last read was expensive. */
+  async get(): Promise<Value> {
+    if (this.#value && performance.now() < this.#value.until) return this.#value.value;
+    this.#reading ??= this.#refresh().finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  /** Forgets the value, because it was changed here. */
+  clear(): void {
+    this.#value = undefined;
+  }
+
+  async #refresh(): Promise<Value> {
+    const startedAt = performance.now();
+    const value = await this.#read();
+    const endedAt = performance.now();
+    this.#value = { value, until: endedAt + Math.max(this.#minAge, REST * (endedAt - startedAt)) };
+    return value;
+  }
+}
