@@ -7,13 +7,16 @@
 // The programs of threads are bundled first, each into one script, and become strings in the library: a bundler of a user
 // includes strings, but not files that are found by a URL.
 //
-// What the command line needs of other packages is in the bundle, with their licenses beside it. Peers, the MCP SDK and the
+// The page of the inspector is bundled for browsers, and becomes strings in the inspector.
+//
+// What the command line and the page need of other packages is in the bundle, with their licenses beside it. Peers, the MCP SDK and the
 // SQLite driver are loaded from where they are installed.
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 import ts from "typescript5";
+import { buildPage } from "./page.mjs";
 
 /** @import { InputOptions, OutputChunk, Plugin } from "rolldown" */
 
@@ -62,6 +65,7 @@ const SHARED = {
 const walProgram = await bundleThread("store/sqlite/wal-worker.mjs", {});
 const walModule = { "store/sqlite/wal-program.ts": constant("WAL_PROGRAM", walProgram) };
 const heartbeatProgram = await bundleThread("runs/leases/heartbeat-main.ts", walModule);
+const page = await buildPage(join(src, "inspector", "page"));
 const version = `export const version = () => ${JSON.stringify(manifest.version)};`;
 const replaced = {
   ...walModule,
@@ -69,6 +73,7 @@ const replaced = {
   "cli/version.ts": version,
   "mcp/version.ts": version,
   "inspector/version.ts": version,
+  "inspector/page-files.ts": page.module,
 };
 
 const inside = await bundleEntries();
@@ -110,7 +115,7 @@ async function bundleEntries() {
   await bundle.close();
   const chunks = /** @type {OutputChunk[]} */ (output.filter(({ type }) => type === "chunk"));
   for (const chunk of chunks) if (!needsMap(chunk)) removeMap(chunk);
-  return new Set(chunks.flatMap(({ moduleIds }) => moduleIds).flatMap(packageOf));
+  return new Set([...chunks.flatMap(({ moduleIds }) => moduleIds), ...page.moduleIds].flatMap(packageOf));
 }
 
 /** Writes what the benchmarks and the fuzzer use of the inside. It is not published. */

@@ -2,3 +2,5 @@
 export { createInspector, type Inspector } from "./inspector.js";
 export type { InspectorOptions } from "./options.js";
 export { type FetchHandler, toNodeListener } from "./node-listener.js";
+export type * from "./api.js";
+export { encodeId } from "./api.js";

@@ -49,7 +49,7 @@ function toRequest(message: IncomingMessage, signal: AbortSignal): Request | und
   const scheme = "encrypted" in socket ? "https" : "http";
   // An address such as "//evil.example/" would be read as a host.
   const address = `${scheme}://${headers.host ?? "localhost"}${url.startsWith("/") ? url : "/"}`;
-  if (!URL.canParse(address)) return undefined;
+  if (headers.host === "" || !URL.canParse(address)) return undefined;
   const fields = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || name.startsWith(":")) continue;

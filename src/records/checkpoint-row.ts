@@ -29,7 +29,7 @@ import { decodeNumbers, encodeNumber, packId, seqRange, unpackId } from "./keys.
 /** A checkpoint as it is stored: what listings show of it, and what only its session needs. */
 export interface CheckpointRow extends Omit<
   CheckpointInfo,
-  "sessionId" | "agent" | "parentId" | "parentSeq" | "parentSeq" | "metadata" | "expiresAt"
+  "sessionId" | "agent" | "parentId" | "parentSeq" | "metadata" | "expiresAt"
 > {
   /** The tape of the branch it was saved on. Refs in the skeleton that name no tape mean this one. */
   readonly tape: number;
