@@ -42,6 +42,7 @@ export type SavepointErrorCode =
   | "STORE_NOT_FOUND"
   | "STORE_TOO_NEW"
   | "STORE_TOO_OLD"
+  | "STREAM_LOST"
   | "TIMEOUT"
   | "UNANSWERED_TOOL_CALLS"
   | "UNAVAILABLE"

@@ -54,6 +54,10 @@ import {
   type RunResult,
   type WatchEvent,
   type WatchOptions,
+  followStream,
+  type StreamEnd,
+  type StreamEvent,
+  type StreamOptions,
   watchSession,
   type Worker,
   type WorkerInfo,
@@ -191,7 +195,8 @@ export class Savepoint implements AsyncDisposable {
    * await run.complete(reply);
    */
   async openRun<State>(options: OpenRunOptions<State>): Promise<OpenRun<State>> {
-    return (await this.#services.openRuns().open(this.#services.scope.withAgent(options))) as OpenRun<State>;
+    const request = this.#services.scope.withAgent(options) as OpenRunOptions;
+    return (await this.#services.openRuns().open(request)) as OpenRun<State>;
   }
 
   /**
@@ -312,6 +317,21 @@ export class Savepoint implements AsyncDisposable {
     validateOptions(options, "sp.watch");
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
     return watchSession(reader, options, () => void this.#services.open());
+  }
+
+  /**
+   * The deltas that the run of a session has emitted in the current turn, from the first one, then those that follow: in whichever
+   * process it runs, and also if it is resumed after a crash. Ends when the turn has ended or waits for a person, and returns the
+   * status. The deltas of a turn are freed when it has ended.
+   *
+   * @example
+   * for await (const event of sp.stream("ticket-7")) if (event.type === "delta") console.log(event.name, event.delta);
+   */
+  stream(session: string, options: StreamOptions = {}): AsyncGenerator<StreamEvent, StreamEnd> {
+    validateOptions(options, "sp.stream");
+    const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
+    const branch = parseBranchName(options.branch);
+    return followStream(reader, { ...options, branch }, () => void this.#services.open());
   }
 
   /**

@@ -41,6 +41,7 @@ const LAYERS = [
   "runs/status",
   "runs/agent",
   "runs/leases",
+  "runs/streams",
   "runs/journal",
   "runs/claims",
   "runs/inbox",

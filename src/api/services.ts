@@ -4,7 +4,7 @@ import { AgentCheckpoints } from "../agents/index.js";
 import type { Context } from "../context.js";
 import { ConversationWriter } from "../conversations/index.js";
 import type { ProcessRegistration } from "../events/index.js";
-import { LiveRuns, type RunObserver, Runs, type StoreAddress } from "../runs/index.js";
+import { LiveRuns, type RunObserver, Runs, type StoreAddress, StreamHub } from "../runs/index.js";
 import { Search } from "../search/index.js";
 import { Cursors, type Migrations, NumberSource } from "../sessions/index.js";
 import type { Scope } from "./scope/scope.js";
@@ -107,6 +107,7 @@ export class Services {
     const { registration, ownsStore } = this.#settings;
     await this.runs.live.close();
     await this.cursors.idle();
+    await StreamHub.of(this.#context).close();
     // If the note stays, the next process that opens the store reports an unclean shutdown, which is true.
     await registration?.remove().catch((error: unknown) => {
       if (isSavepointError(error, "CLOSED")) return;

@@ -29,6 +29,7 @@ import {
   decodeRow,
   rowsOf,
   seqOfRowKey,
+  streamTape,
   tapeName,
   tapesOf,
 } from "../records/index.js";
@@ -144,6 +145,10 @@ export async function collectSession(
     for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
       counters.set(tapeName(number, journal.tape), journal.first + journal.count);
+      counters.set(
+        tapeName(number, streamTape(journal.tape)),
+        (journal.stream?.first ?? 0) + (journal.stream?.count ?? 0),
+      );
       await marks.markFrames([journalRefs(journal)]);
     }
     for await (const { record } of reader.branches()) {

@@ -7,6 +7,7 @@ import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
   itemsOfJournal,
+  itemsOfStream,
   journalKey,
   type JournalRecord,
   type CheckpointRow,
@@ -195,10 +196,11 @@ export async function readJournals(reader: SessionReader): Promise<JournalRecord
   });
 }
 
-/** Refs to the entries of a journal, including those of earlier steps that no checkpoint lists yet. */
+/** Refs to the entries of a journal, including those of earlier steps that no checkpoint lists yet, and to the recorded deltas. */
 export function journalRefs(journal: JournalRecord): FrameRefs {
   const { tape } = journal;
-  return { refs: formatRefs([{ pieces: [itemsOfJournal(journal)] }], tape), tape };
+  const stream = itemsOfStream(journal);
+  return { refs: formatRefs([{ pieces: [itemsOfJournal(journal), ...(stream ? [stream] : [])] }], tape), tape };
 }
 
 /** The refs of a checkpoint's state. */

@@ -136,6 +136,7 @@ export {
   type InboxRecord,
   inputKey,
   itemsOfJournal,
+  itemsOfStream,
   journalKey,
   type JournalRecord,
   parseRun,
@@ -145,6 +146,8 @@ export {
   type RunError,
   type RunRecord,
   runsOf,
+  type StreamPosition,
+  streamTape,
   turnKey,
   unlistedEntries,
 } from "./run.js";

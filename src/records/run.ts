@@ -98,6 +98,32 @@ export interface JournalRecord {
    * this one have no checkpoint in the history; later, if the first entries are copies that another checkpoint lists.
    */
   readonly listedFrom: number | undefined;
+  /** The recorded deltas of the current turn; `undefined` if no turn of this branch has recorded any. */
+  readonly stream: StreamPosition | undefined;
+}
+
+/**
+ * Where the deltas of a turn are recorded: on items of {@link streamTape}. A new attempt of the turn starts a new range, so what
+ * an attempt that was cut off has recorded is not read again.
+ */
+export interface StreamPosition {
+  /** The epoch of the attempt that recorded them. */
+  readonly epoch: number;
+  readonly first: number;
+  readonly count: number;
+  /** Whether the turn has ended. The items are then freed. */
+  readonly isEnded: boolean;
+}
+
+/** The first tape of deltas. Tapes of branches and journals have lower numbers. */
+const STREAM_TAPES = 2 ** 32;
+/** The tape of the deltas of a branch, given the tape of its journal. */
+export const streamTape = (journalTape: number): number => STREAM_TAPES + journalTape;
+
+/** The deltas that a journal keeps; `undefined` if there are none, or their turn has ended. */
+export function itemsOfStream({ tape, stream }: JournalRecord): Piece | undefined {
+  if (!stream || stream.isEnded || stream.count === 0) return undefined;
+  return { tape: streamTape(tape), start: stream.first, count: stream.count };
 }
 
 /** All items that a journal keeps: the entries of its step, and earlier ones that no checkpoint lists yet. */
@@ -136,6 +162,7 @@ export function emptyJournal(number: number, tape: number, from: number): Journa
     loop: "",
     cancelReason: undefined,
     listedFrom: undefined,
+    stream: undefined,
   };
 }
 
@@ -176,14 +203,16 @@ export function parseRun(value: string): Omit<RunRecord, "questions"> & { questi
 type StoredPosition = [number, number, number, number, number, number, number, number];
 
 export function encodeJournal(record: JournalRecord): string {
-  const { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason } = record;
+  const { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason, stream } =
+    record;
   const listedFrom = record.listedFrom === first ? undefined : record.listedFrom;
   const fields: unknown[] = [number, epoch, tape, first, count, boundary, head, origin];
-  const isLong = cancelReason !== undefined || listedFrom !== undefined;
+  const isLong = cancelReason !== undefined || listedFrom !== undefined || stream !== undefined;
   if (failures || worked || loop || isLong) fields.push(failures, Math.round(worked));
   if (loop || isLong) fields.push(loop);
   if (isLong) fields.push(cancelReason ?? null);
-  if (listedFrom !== undefined) fields.push(listedFrom);
+  if (listedFrom !== undefined || stream) fields.push(listedFrom ?? null);
+  if (stream) fields.push([stream.epoch, stream.first, stream.count, ...(stream.isEnded ? [1] : [])]);
   return JSON.stringify(fields);
 }
 
@@ -201,14 +230,23 @@ export function decodeJournal(value: string): JournalRecord {
     worked = 0,
     loop = "",
     reason,
-    listedFrom,
-  ] = parseRecord<[...StoredPosition, number?, number?, string?, (string | null)?, number?]>(
+    listed,
+    stored,
+  ] = parseRecord<[...StoredPosition, number?, number?, string?, (string | null)?, (number | null)?, StoredStream?]>(
     value,
     isStoredJournal,
     "journal",
   );
+  const listedFrom = listed ?? undefined;
   if (listedFrom !== undefined && listedFrom > first + count) throw invalidRecord("journal");
   const cancelReason = reason ?? undefined;
+  const [streamEpoch = 0, streamFirst = 0, streamCount = 0, ended] = stored ?? [];
+  const stream = stored && {
+    epoch: streamEpoch,
+    first: streamFirst,
+    count: streamCount,
+    isEnded: ended === 1,
+  };
   return {
     number,
     epoch,
@@ -223,8 +261,12 @@ export function decodeJournal(value: string): JournalRecord {
     loop,
     cancelReason,
     listedFrom,
+    stream,
   };
 }
+
+/** A {@link StreamPosition}. */
+type StoredStream = [number, number, number, number?];
 
 export const encodeInbox = (record: InboxRecord): string => JSON.stringify([record.first, record.next]);
 export const decodeInbox = (value: string): InboxRecord => {
@@ -257,9 +299,12 @@ const isStoredRun = objectOf({
   stepsBefore: optional(isCounter),
 });
 const areQuestions = listOf(objectOf({ id: isString, kind: oneOf("ask", "unknown"), text: isString }));
+const isStoredStream = tupleOf(isCounter, isCounter, isCounter, optional(oneOf(1)));
 const isStoredJournal = tupleOf(
   ...Array.from({ length: 8 }, () => isCounter),
-  ...[isCounter, isNumber, isString, either(isString, oneOf(null)), isCounter].map(optional),
+  ...[isCounter, isNumber, isString, either(isString, oneOf(null)), either(isCounter, oneOf(null)), isStoredStream].map(
+    optional,
+  ),
 );
 const isStoredInbox = tupleOf(isCounter, isCounter);
 const isStoredInput = objectOf({ key: optional(isString), input: isString });

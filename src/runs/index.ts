@@ -20,6 +20,7 @@ export {
   type OpenRunOptions,
   type OpenLlmOptions,
   type OpenToolOptions,
+  type EmitOptions,
   type RetryOptions,
   type Run,
   shouldCheckpoint,
@@ -66,6 +67,15 @@ export {
   type BranchStatus,
   type WaitingRun,
 } from "./status/index.js";
+export {
+  type EventStreamOptions,
+  followStream,
+  type StreamEnd,
+  type StreamEvent,
+  StreamHub,
+  type StreamOptions,
+  toEventStream,
+} from "./streams/index.js";
 export {
   type QuarantineEvent,
   type WorkerRunErrorEvent,

@@ -182,6 +182,7 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     answer: ["same", (sp, n) => sp.answer(n.waiting, "yes"), (sp, n) => sp.answer(n.session, "yes")],
     cancel: ["same", (sp, n) => sp.cancel(n.waiting), (sp, n) => sp.cancel(n.session, "why")],
     watch: ["same", (sp, n) => watchOnce(sp, n.waiting), (sp, n) => watchOnce(sp, n.session)],
+    stream: ["same", (sp, n) => streamOnce(sp, n.waiting), (sp, n) => streamOnce(sp, n.session)],
     journal: ["same", (sp, n) => sp.journal(n.waiting).all(), (sp, n) => sp.journal(n.waiting, { all: true }).all()],
     queue: ["same", (sp) => sp.queue().all(), (sp, n) => sp.queue({ agent: n.agent }).all()],
     workers: ["OUT_OF_SCOPE", (sp) => sp.workers()],
@@ -381,6 +382,14 @@ async function watchOnce(sp: Savepoint, id: string): Promise<unknown> {
   const controller = new AbortController();
   const first = sp.watch(id, { signal: controller.signal }).next();
   // The iteration that has begun reads the session once, and does not wait for its next change.
+  controller.abort();
+  return first;
+}
+
+/** The first recorded delta of a session, or how its stream ends, if that is known now. */
+async function streamOnce(sp: Savepoint, id: string): Promise<unknown> {
+  const controller = new AbortController();
+  const first = sp.stream(id, { signal: controller.signal }).next();
   controller.abort();
   return first;
 }

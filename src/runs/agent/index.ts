@@ -4,7 +4,7 @@
  */
 export { type Agent, type AgentDefinition, type AgentSpec, defineAgent, type Limits, withLimits } from "./agent.js";
 export { LoopDetector, type LoopOptions } from "./loop-detector.js";
-export type { OpenLlmOptions, OpenRun, OpenRunOptions, OpenToolOptions } from "./open-run.js";
+export type { EmitOptions, OpenLlmOptions, OpenRun, OpenRunOptions, OpenToolOptions } from "./open-run.js";
 export { isTransient, parseRetryOptions, pause, retryDelay, type RetryOptions } from "./retry.js";
 export {
   type AskOptions,

@@ -33,6 +33,13 @@ export interface OpenRunOptions<State = unknown> {
   readonly abandon?: boolean;
   /** Returns the first state of a new session. */
   readonly initial: () => State | Promise<State>;
+  /**
+   * Adds the input of the turn to the state when the turn starts: in the commit that claims it, so that a turn that was started
+   * never lacks its input. Not called for a turn that is resumed, nor for the first turn of a session.
+   *
+   * @returns the state, if it is another object
+   */
+  readonly receive?: (state: State) => State | void | Promise<State | void>;
 }
 
 /** Options of a model that an external loop calls. */
@@ -43,6 +50,20 @@ export interface OpenLlmOptions<Result = unknown> extends LlmOptions<Result> {
    * @default false
    */
   readonly early?: boolean;
+}
+
+/** Options of a delta that is recorded outside of effects. */
+export interface EmitOptions {
+  /**
+   * The property of the delta whose strings add up, so that consecutive deltas can be stored as one. Deltas that are strings are
+   * always joined.
+   */
+  readonly append?: string;
+  /**
+   * Record it in the commit that ends the turn, behind all others: no reader gets it before the turn has ended.
+   * @default false
+   */
+  readonly atEnd?: boolean;
 }
 
 /** Options of a tool that an external loop executes. */
@@ -105,6 +126,14 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
    * @param trigger the trigger of the checkpoint; @default "step"
    */
   stepDone(trigger?: string): Promise<void>;
+
+  /**
+   * Records a delta for `sp.stream()`: a part of what the loop shows while it works. A resumed turn starts without the deltas that
+   * were recorded this way, because the loop emits them again. Does nothing in a turn that was completed before.
+   *
+   * @returns resolves when more can be recorded; a loop that waits for it needs a bounded amount of memory
+   */
+  emit(name: string, delta: unknown, options?: EmitOptions): Promise<void>;
 
   /** Resolves when all results so far are durable. Needed only after a reply that was returned `early`. */
   flush(): Promise<void>;

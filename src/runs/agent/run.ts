@@ -42,8 +42,11 @@ export interface EffectContext {
 
 /** The argument of the function that calls a model. */
 export interface LlmContext extends EffectContext {
-  /** Emits a `delta` event with a part of the reply. Deltas are not recorded; only the complete reply is. */
-  emit(delta: unknown): void;
+  /**
+   * Emits a part of the reply: as an event `delta`, and for `sp.stream()`, which any process can read until the turn has ended.
+   * When the step is replayed, only the complete reply is returned.
+   */
+  readonly emit: (delta: unknown) => void;
 }
 
 /** Options of an effect. */

@@ -110,7 +110,7 @@ export class Runs {
     const reader = this.#reader(session);
     const owner = request.agent ?? (await reader.heads(branch)).session?.record.agent ?? DEFAULT_AGENT;
     if (this.live.has(session, branch)) throw alreadyOpen(session, branch);
-    const agent = new OpenAgent(owner, request.initial);
+    const agent = new OpenAgent(owner, request.initial, request.receive);
     let finished: FinishedOpenRun | undefined;
     const target = { reader, branch, agent: agent.agent, input: undefined, key: request.key };
     const started = await this.live.start(target, async (work) => {

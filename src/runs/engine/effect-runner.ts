@@ -90,13 +90,20 @@ export class EffectRunner {
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
     const scoped = (context: EffectContext): unknown =>
       currentScope.run({ session, branch, effect: name }, () => run(context));
+    const { emit } = settings;
+    // Deltas of an attempt that has failed, or was cut off, are void.
+    const retract = (): void => this.#host.recorder.retract([this.#host.step, effect.index]);
+    retract();
     const attempted = await attemptEffect(scoped, effect.key, settings, {
       signal,
       describe: () => this.#describe(effect),
-      onRetry: (attempt, attempts, error, delay) =>
-        this.#host.emit({ type: "retry", kind, name, attempt, attempts, delay, reason: describeThrown(error) }),
-      onPart: settings.emit,
+      onRetry: (attempt, attempts, error, delay) => {
+        retract();
+        this.#host.emit({ type: "retry", kind, name, attempt, attempts, delay, reason: describeThrown(error) });
+      },
+      onPart: emit && ((part) => emit(part, effect.index)),
     });
+    if ("error" in attempted) retract();
     // It was aborted while it was executed: its outcome is as unknown as after a crash.
     if (signal.aborted && "error" in attempted) return undefined;
     // An external loop retries models as it likes, and a tool that it has stopped itself has an unknown outcome. Neither error

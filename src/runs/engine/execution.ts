@@ -31,6 +31,7 @@ import {
 import { CancelledError, Journal, type JournalOperation, leaseLost } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
 import { type ResultFields, type RunResult, toResult } from "../status/index.js";
+import { StreamHub, streamKey, StreamRecorder } from "../streams/index.js";
 import {
   type CheckpointFields,
   completed,
@@ -80,6 +81,8 @@ export class Execution {
   /** What the first step starts with, until it has started. */
   #start: StepStart | undefined;
   readonly #journal: Journal;
+  readonly #recorder: StreamRecorder;
+  readonly #leaveStream: () => void;
   readonly #saver: RunSaver;
   readonly #stop = new RunStop();
   readonly #detector: LoopDetector | undefined;
@@ -117,19 +120,32 @@ export class Execution {
     this.#detector = agent.definition.createDetector();
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
+    this.#recorder = new StreamRecorder(reader.context, claim.journal);
     this.#journal = new Journal(reader, branch, claim, host.leases, {
       isWorker: host.isWorker,
+      recorder: this.#recorder,
       onResults: (results) => this.#saver.addResults(results),
       onFailure: (error) => this.#requestStop(error),
     });
+    this.#leaveStream = StreamHub.of(reader.context).addWriter(streamKey(reader.sessionId, branch));
     this.#saver = new RunSaver(reader, branch, agent, claim, this.#journal, this.#cursor);
     this.finished = this.#runSteps()
       .catch((error: Error) => this.#fail(error))
+      .finally(() => this.#closeStream())
       .finally(() => host.cursors.enforceBudget(this.#cursor));
   }
 
   get run(): RunRecord {
     return this.#saver.run;
+  }
+
+  /** Ends the recording of deltas, and frees those of a turn that has ended. */
+  #closeStream(): void {
+    this.#recorder.close();
+    this.#leaveStream();
+    const { record } = this.#journal;
+    const { sessionId, context } = this.#reader;
+    if (record.stream?.isEnded) StreamHub.of(context).freeLater(streamKey(sessionId, this.branch), record);
   }
 
   /** Stops the run if the stored record of its journal shows a cancel or another owner. */
@@ -248,6 +264,7 @@ export class Execution {
       step: this.#steps + 1,
       turn: this.run.turn,
       journal: this.#journal,
+      recorder: this.#recorder,
       signal: this.#stop.effectSignal,
       detector: this.#detector,
       usage: this.#usage,
@@ -276,6 +293,8 @@ export class Execution {
       this.#saver.clearResults();
       this.#saver.addResults(results);
       this.#detector?.load(record.loop);
+      const recorded = entries.filter(({ op }) => op === "end").map(({ index }) => index);
+      this.#recorder.resume(this.#steps + 1, new Set(recorded));
       const migrated = await migrateAgentState(this.agent, reader.sessionId, state, row.version);
       this.#isLoaded = true;
       return { state: migrated, entries };

@@ -199,12 +199,13 @@ export class RunSaver {
 
   /** Plans the journal's part: it continues in the middle of a step, and a new one starts behind its entries at the end of one. */
   #writeJournal(
-    { midStep, shown, worked, loop, failures }: RunCheckpoint,
+    { midStep, shown, worked, loop, failures, run }: RunCheckpoint,
     entries: JournalBatch,
     seq: number,
   ): JournalWrite {
     const { record } = this.#journal;
-    const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancelReason: undefined };
+    const endsTurn = run !== undefined && run.status !== "waiting";
+    const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancelReason: undefined, endsTurn };
     return midStep
       ? this.#journal.planWrite(entries, { ...change, head: seq })
       : this.#journal.planWrite(entries, { ...change, loop }, { seq, shown });
@@ -257,7 +258,8 @@ export class RunSaver {
 
   /** When the run is ready again; `undefined` if it has ended. A queued input makes it ready immediately. */
   #readyAtAfter(checkpoint: RunCheckpoint, inbox: InboxState | undefined): number | null | undefined {
-    const next = inbox?.hasInput && checkpoint.status === "completed" && this.#agent.definition.receive !== undefined;
+    const { receive, open } = this.#agent.definition;
+    const next = inbox?.hasInput && checkpoint.status === "completed" && receive !== undefined && !open;
     return checkpoint.runAt === undefined && next ? 0 : checkpoint.runAt;
   }
 

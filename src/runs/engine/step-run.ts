@@ -10,6 +10,7 @@ import {
   Completion,
   type EffectContext,
   type EffectOptions,
+  type EmitOptions,
   type LlmContext,
   type OpenLlmOptions,
   type OpenToolOptions,
@@ -94,7 +95,7 @@ export class StepRun implements Run {
         ...parseEffectOptions(options, "retry"),
         retry,
         usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
-        emit: (delta) => this.#step.emitDelta(name, delta),
+        emit: (delta, index) => this.#step.emitDelta(name, delta, index),
         isEarly: early,
       };
       // With `emit` in its settings, an effect gets a context that has it too.
@@ -136,6 +137,10 @@ export class StepRun implements Run {
 
   flush(): Promise<void> {
     return this.#step.flush();
+  }
+
+  emit(name: string, delta: unknown, options: EmitOptions): Promise<void> {
+    return this.#step.emit(name, delta, options);
   }
 
   async stepDone(trigger: string): Promise<void> {

@@ -12,6 +12,7 @@ import type {
   UnknownPolicy,
   Verdict,
 } from "../agent/index.js";
+import type { StreamRecorder } from "../streams/index.js";
 import type { AttemptResult } from "./attempt.js";
 import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect, Settler } from "../journal/index.js";
 
@@ -43,6 +44,7 @@ export interface StepHost {
   readonly step: number;
   readonly turn: number;
   readonly journal: Journal;
+  readonly recorder: StreamRecorder;
   readonly signal: AbortSignal;
   readonly detector: LoopDetector | undefined;
   /** The usage of the session when the step started. */
@@ -104,8 +106,8 @@ export interface EffectSettings {
   readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
   /** Aborted if an external loop has stopped the tool itself. */
   readonly stopped?: AbortSignal | undefined;
-  /** Called with the parts of a streamed reply. */
-  readonly emit?: (delta: unknown) => void;
+  /** Called with the parts of a streamed reply, and the number of the effect. */
+  readonly emit?: (delta: unknown, index: number) => void;
   /** Whether an external loop gets the result before it is durable. */
   readonly isEarly?: boolean | undefined;
 }

@@ -2,7 +2,7 @@
 import type { Question, Usage } from "../../records/index.js";
 import { shadowToValue, valueToShadow } from "../../state/index.js";
 import { invalidArgument } from "../../util/index.js";
-import { Completion } from "../agent/index.js";
+import { Completion, type EmitOptions } from "../agent/index.js";
 import {
   CancelledError,
   describeThrown,
@@ -121,8 +121,18 @@ export class Step implements EffectOwner {
     this.#hasEntries = true;
   }
 
-  emitDelta(name: string, delta: unknown): void {
-    if (!this.isOver) this.#host.emit({ type: "delta", name, delta });
+  /** @param index the number of the effect that emits it */
+  emitDelta(name: string, delta: unknown, index: number): void {
+    if (this.isOver) return;
+    this.#host.emit({ type: "delta", name, delta });
+    this.#host.recorder.add({ name, delta, effect: [this.#host.step, index] });
+  }
+
+  /** Records a delta that no effect emits. Resolves when more can be recorded. */
+  async emit(name: string, delta: unknown, { append, atEnd }: EmitOptions): Promise<void> {
+    if (this.isOver) return;
+    this.#host.recorder.add({ name, delta, append }, atEnd);
+    await this.#host.recorder.room();
   }
 
   /** Records a completion. The completion ends the run if the step function returns nothing. */

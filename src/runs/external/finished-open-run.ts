@@ -83,6 +83,8 @@ export class FinishedOpenRun implements OpenRun {
 
   async stepDone(): Promise<void> {}
 
+  async emit(): Promise<void> {}
+
   async flush(): Promise<void> {}
 
   async complete(): Promise<RunResult> {

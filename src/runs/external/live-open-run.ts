@@ -2,7 +2,14 @@
 import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import { describeBranch } from "../../sessions/index.js";
-import { type Agent, type Completion, type OpenRun, type AgentSpec, parseRetryOptions } from "../agent/index.js";
+import {
+  type Agent,
+  type Completion,
+  type EmitOptions,
+  type OpenRun,
+  type AgentSpec,
+  parseRetryOptions,
+} from "../agent/index.js";
 import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
 import type { Execution, StepRun } from "../engine/index.js";
@@ -13,13 +20,13 @@ export class OpenAgent {
   /** Resolves when the step is called, with its run and the function that ends it. */
   readonly stepStarted: Promise<{ readonly run: StepRun; readonly end: (completion: Completion<unknown>) => void }>;
 
-  constructor(name: string, initial: () => unknown) {
+  constructor(name: string, initial: () => unknown, receive: ((state: unknown) => unknown) | undefined) {
     let onStep: (step: Awaited<typeof this.stepStarted>) => void = () => {};
     this.stepStarted = new Promise((resolve) => (onStep = resolve));
     const definition: AgentSpec = {
       name,
       initial,
-      receive: undefined,
+      receive,
       step: (run) => new Promise((end) => onStep({ run: run as StepRun, end })),
       strategy: "never",
       limits: {},
@@ -87,6 +94,10 @@ export class LiveOpenRun implements OpenRun {
 
   readonly llm: OpenRun["llm"] = (call, options) =>
     this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
+
+  emit(name: string, delta: unknown, options: EmitOptions = {}): Promise<void> {
+    return this.#unlessEnded(() => this.#run.emit(name, delta, options));
+  }
 
   flush(): Promise<void> {
     return this.#unlessEnded(() => this.#run.flush());

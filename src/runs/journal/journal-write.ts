@@ -5,6 +5,7 @@
 import { checkRunRecord, type CommitParts } from "../../sessions/index.js";
 import { encodeJournal, type JournalRecord, tapeName } from "../../records/index.js";
 import type { ItemBatch } from "../../store/index.js";
+import type { StreamWrite } from "../streams/index.js";
 import type { encodeItems } from "./encoded-value.js";
 import { type EncodedEntries, encodeEntries, type JournalOperation, type StoredResult } from "./entry.js";
 
@@ -31,6 +32,8 @@ export interface JournalWrite extends Pick<JournalBatch, "entryCount" | "newResu
   countAfter(added?: number): number;
   /** The number of the item with the output. */
   readonly output: number | undefined;
+  /** The deltas that are written with it. */
+  readonly stream: StreamWrite | undefined;
 }
 
 /** The checkpoint with which the next step starts, and whether it stays in the history. */
@@ -65,6 +68,7 @@ export function appendEntries(
  * @param before the record before the write, and its encoding
  * @param boundary the checkpoint with which the next step starts, if the write ends the current one, and whether it stays in
  *   the history; if it does not, the entries of the step are listed with those of the next step
+ * @param stream the deltas that are part of the write
  */
 export function planJournalWrite(
   key: string,
@@ -72,23 +76,25 @@ export function planJournalWrite(
   { items, blobs, newResults, ends, entryCount, writtenBefore, output }: JournalBatch,
   change: JournalChange,
   boundary: StepBoundary | undefined,
+  stream: StreamWrite | undefined,
 ): JournalWrite {
   const next = before.first + before.count;
   const all = output ? [...items, ...output.items] : items;
+  const changed = { ...before, ...change, ...(stream && { stream: stream.position }) };
   const record: JournalRecord = boundary
-    ? { ...before, ...change, ...startStep(before, next + all.length, boundary) }
-    : { ...before, ...change, count: before.count + items.length };
+    ? { ...changed, ...startStep(before, next + all.length, boundary) }
+    : { ...changed, count: before.count + items.length };
   const value = encodeJournal(record);
   const batch: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
   const parts: CommitParts = {
     checks: [checkRunRecord(key, valueBefore)],
     puts: [{ key, value }],
-    items: all.length > 0 ? [batch] : [],
+    items: [...(all.length > 0 ? [batch] : []), ...(stream?.items ? [stream.items] : [])],
     blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
   };
   const countAfter = (added = writtenBefore + entryCount): number =>
     before.count + (ends[added - writtenBefore - 1] ?? 0);
-  return { parts, record, value, entryCount, newResults, countAfter, output: output?.at };
+  return { parts, record, value, entryCount, newResults, countAfter, output: output?.at, stream };
 }
 
 /** The fields of a journal at the start of a step whose entries begin with the item `first`. */

@@ -14,6 +14,7 @@ import { isSavepointError, SavepointError } from "../../errors.js";
 import { describeBranch, isFenced, sessionDeleted, type SessionReader, toCommit } from "../../sessions/index.js";
 import { decodeJournal, encodeJournal, journalKey, type JournalRecord } from "../../records/index.js";
 import { Mutex, thisProcess } from "../../util/index.js";
+import { StreamHub, streamKey, type StreamRecorder } from "../streams/index.js";
 import { encodeItems } from "./encoded-value.js";
 import { type Leases, type Moment, currentMoment } from "../leases/index.js";
 import type { EncodedEntries, JournalOperation, StoredResult } from "./entry.js";
@@ -60,6 +61,7 @@ export class Journal {
   #isReleased = false;
   /** The process, in the first entry of a step that a worker executes. */
   readonly #worker: Pick<JournalOperation, "worker">;
+  readonly #recorder: StreamRecorder;
   readonly #onResults: (results: readonly StoredResult[]) => void;
   readonly #onFailure: (error: Error) => void;
 
@@ -70,6 +72,7 @@ export class Journal {
     leases: Leases,
     options: {
       readonly isWorker: boolean;
+      readonly recorder: StreamRecorder;
       onResults: (results: readonly StoredResult[]) => void;
       onFailure: (error: Error) => void;
     },
@@ -81,6 +84,8 @@ export class Journal {
     this.#value = encodeJournal(journal);
     this.#heldAt = this.#writeBeganAt = preparedAt;
     this.#worker = options.isWorker ? { worker: formatWorker(thisProcess()) } : {};
+    this.#recorder = options.recorder;
+    this.#recorder.connect(() => this.#writeDeltas());
     this.#onResults = options.onResults;
     this.#onFailure = options.onFailure;
   }
@@ -209,6 +214,7 @@ export class Journal {
       for (;;) {
         this.#writeBeganAt = currentMoment(this.#reader.context);
         try {
+          await this.#recorder.prepare(this.#record);
           return await work();
         } catch (error) {
           // Nothing was written, and the store has not failed.
@@ -230,17 +236,23 @@ export class Journal {
     return this.exclusive(async () => {
       if (this.#isReleased) return false;
       if (this.#record.cancelReason !== undefined) return true;
-      const nothing = {
-        ...NOTHING,
-        newResults: [],
-        entryCount: 0,
-        writtenBefore: this.added - this.#pending.length,
-        output: undefined,
-      };
-      await this.#commit(this.planWrite(nothing, { cancelReason: reason }));
+      await this.#commit(this.planWrite(this.#noEntries(), { cancelReason: reason }));
       this.#onFailure(new CancelledError(reason));
       return true;
     });
+  }
+
+  /** Writes recorded deltas, if no other write has contained them. */
+  async #writeDeltas(): Promise<void> {
+    await this.exclusive(async () => {
+      const write = this.planWrite(this.#noEntries());
+      if (write.stream) await this.#commit(write);
+    });
+  }
+
+  #noEntries(): JournalBatch {
+    const writtenBefore = this.added - this.#pending.length;
+    return { ...NOTHING, newResults: [], entryCount: 0, writtenBefore, output: undefined };
   }
 
   /** Reads the record again, to adopt a cancel of another process. No other write is in progress meanwhile. */
@@ -281,13 +293,20 @@ export class Journal {
   }
 
   /**
-   * Plans the write of a batch, with changes to the record. Call {@link markWritten} when it is committed.
+   * Plans the write of a batch and of all recorded deltas, with changes to the record. Call {@link markWritten} when it is
+   * committed.
    *
+   * @param change.endsTurn whether the deltas of the turn are not needed any more
    * @param boundary if the write ends the current step
    */
-  planWrite(batch: JournalBatch, change: JournalChange = {}, boundary?: StepBoundary): JournalWrite {
+  planWrite(
+    batch: JournalBatch,
+    { endsTurn = false, ...change }: JournalChange & { readonly endsTurn?: boolean } = {},
+    boundary?: StepBoundary,
+  ): JournalWrite {
     const before = { record: this.#record, value: this.#value };
-    return planJournalWrite(journalKey(this.#reader.sessionId, this.#branch), before, batch, change, boundary);
+    const key = journalKey(this.#reader.sessionId, this.#branch);
+    return planJournalWrite(key, before, batch, change, boundary, this.#recorder.plan(this.#record, endsTurn));
   }
 
   /** Notes that the branch was released with the last write. */
@@ -302,6 +321,10 @@ export class Journal {
     // The write succeeded, so this process held the branch at some time after the write began.
     this.#heldAt = this.#writeBeganAt;
     this.#pending = this.#pending.slice(write.entryCount);
+    if (write.stream) {
+      this.#recorder.written(write.stream);
+      StreamHub.of(this.#reader.context).notify(streamKey(this.#reader.sessionId, this.#branch));
+    }
     // Entries that were encoded and not written keep their numbers.
     if (write.entryCount > 0) this.#encoded = NOTHING;
     if (this.#pending.length === 0 && !this.#deferred) this.#unschedule();
@@ -311,6 +334,7 @@ export class Journal {
   close(error: Error): void {
     this.#failure ??= error;
     this.#deferred = undefined;
+    this.#recorder.close();
     this.#unschedule();
   }
 

@@ -98,16 +98,18 @@ export interface OpenRequest extends TurnRequest {
   /** The input of the turn: its name, in its encoded form. */
   readonly input: string;
   readonly initial: () => unknown;
+  readonly receive: ((state: unknown) => unknown) | undefined;
 }
 
 /** Parses the options of `sp.openRun()`. The name of the turn is its key. */
 export function parseOpenRunOptions(options: OpenRunOptions, registry: ClassRegistry): OpenRequest {
   const value: unknown = options;
   if (typeof value !== "object" || value === null) throw invalidOpenRun("needs options: { session, initial }");
-  const { agent, branch, turn, abandon = false, initial } = options;
+  const { agent, branch, turn, abandon = false, initial, receive } = options;
   const session = checkId(options.session, "session id");
   if (typeof abandon !== "boolean") throw invalidOpenRun('needs a boolean as "abandon"');
   if (typeof initial !== "function") throw invalidOpenRun('needs a function "initial" that returns the first state');
+  if (receive !== undefined && typeof receive !== "function") throw invalidOpenRun('needs a function as "receive"');
   return {
     session,
     branch: parseBranchName(branch),
@@ -116,6 +118,7 @@ export function parseOpenRunOptions(options: OpenRunOptions, registry: ClassRegi
     input: encodeInput(turn ?? null, registry),
     abandon,
     initial,
+    receive,
     restartStep: false,
   };
 }

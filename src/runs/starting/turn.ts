@@ -8,6 +8,7 @@ import {
   inboxKey,
   inputKey,
   type RunPosition,
+  type StreamPosition,
 } from "../../records/index.js";
 import {
   type Author,
@@ -98,7 +99,8 @@ async function saveTurn(
       const { tape: journalTape = tape, first = 0, count = 0, worked = 0 } = snapshot.journal ?? {};
       // Effects of a turn that was abandoned.
       const history = unlistedEntries(snapshot.journal, before?.head);
-      const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked };
+      const stream = startStream(snapshot.journal?.stream, epoch);
+      const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked, stream };
       const hash = hashText(input.input);
       const run = buildRunningRecord(work, snapshot, { number, turn, input: hash, key: input.key, stepsBefore: step });
       claimed = { run, journal, queueEntry };
@@ -135,6 +137,11 @@ async function saveTurn(
   const records = claimed as NonNullable<typeof claimed>;
   const { number } = records.run;
   return { claim: { ...records, number, preparedAt, createdAt, tape: row.tape, boundary: row } };
+}
+
+/** The deltas of a new turn: none yet, behind those of the turn before. */
+function startStream(before: StreamPosition | undefined, epoch: number): StreamPosition | undefined {
+  return before && { epoch, first: before.first + before.count, count: 0, isEnded: false };
 }
 
 /** The changes that remove an input from the inbox. */
