@@ -9,7 +9,18 @@ const [sdk, sdkTest]: unknown[] =
     ? await Promise.all([import("ai7"), import("ai7/test")])
     : await Promise.all([import("ai"), import("ai/test")]);
 
-export const { generateObject, generateText, Output, stepCountIs, streamText, tool, ToolLoopAgent } = sdk as typeof Sdk;
+export const {
+  createUIMessageStream,
+  DefaultChatTransport,
+  generateObject,
+  generateText,
+  Output,
+  readUIMessageStream,
+  stepCountIs,
+  streamText,
+  tool,
+  ToolLoopAgent,
+} = sdk as typeof Sdk;
 
 const { MockLanguageModelV3, MockLanguageModelV4, convertArrayToReadableStream } = sdkTest as typeof SdkTest & {
   MockLanguageModelV4: typeof SdkTest.MockLanguageModelV3;

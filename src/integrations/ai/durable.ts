@@ -3,15 +3,30 @@
  * the turn is started again after a crash.
  */
 import type { OpenRun, OpenRunOptions, RunResult, Savepoint } from "../../index.js";
+import { createHash } from "node:crypto";
 import { parseMessages } from "./messages.js";
 import { wrapModel } from "./model.js";
 import { type AiState, invalidArgument, isObject, type ModelMessage } from "./sdk.js";
 import { type ToolPolicies, wrapTools } from "./tools.js";
-import { Transcript } from "./transcript.js";
+import { parseState, startTurn, Transcript } from "./transcript.js";
 import { type ModelOptions, Turn } from "./turn.js";
+import {
+  followTurn,
+  isReleased,
+  type StreamOutcome,
+  type UIResponseOptions,
+  UIStream,
+  type UIStreamSource,
+} from "./ui-stream.js";
 
 /** Which turn of which session to open. */
-export type DurableOptions = Omit<OpenRunOptions, "initial">;
+export interface DurableOptions extends Omit<OpenRunOptions, "initial" | "receive"> {
+  /**
+   * The input of the turn. It is stored in the commit that claims the turn, so a turn that has started never lacks it, and
+   * `run.messages()` returns it with the messages before. A turn that is resumed keeps the input that it was started with.
+   */
+  readonly messages?: string | ModelMessage | readonly ModelMessage[] | undefined;
+}
 
 /** An open turn of a session. */
 export interface DurableRun extends AsyncDisposable {
@@ -37,6 +52,23 @@ export interface DurableRun extends AsyncDisposable {
    * with the input that it was started with.
    */
   messages(input?: string | ModelMessage | readonly ModelMessage[]): ModelMessage[];
+
+  /**
+   * Streams the reply to the client, and completes the turn when the stream has ended, whether a client reads it or not: do not call
+   * {@link complete}. The chunks are recorded, so that a client that has lost the connection gets all of them again from
+   * `resumeUIMessageStreamResponse()`, in any process. A client that disconnects does not stop the turn; `sp.cancel()` does.
+   *
+   * The message has an id that depends on the session and the turn only.
+   *
+   * @param result of `streamText` or of an agent; or a stream of chunks, such as that of `createUIMessageStream`
+   */
+  toUIMessageStreamResponse(result: UIStreamSource, options?: UIResponseOptions): Response;
+
+  /**
+   * Resolves when the turn that {@link toUIMessageStreamResponse} completes has ended or was released, also if that failed. Pass it
+   * to `waitUntil()` or `after()` of a serverless platform, so that it lets the turn complete.
+   */
+  ended(): Promise<void>;
 
   /**
    * Ends the turn. Pass the SDK's result: its messages are saved unchanged, including requests for approval, and its text or
@@ -66,10 +98,18 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
   if (typeof (opener as Partial<Savepoint> | undefined)?.openRun !== "function") {
     throw invalidArgument("durable() needs an open Savepoint: durable(await Savepoint.open(url), { session }).");
   }
-  const initial = (): AiState => ({ messages: [], turn: { from: 0, done: true } });
-  const run = await sp.openRun<AiState>({ ...options, initial });
+  const { messages, ...turn } = options;
+  const input = messages === undefined ? undefined : parseMessages(messages);
+  const start = (state: AiState): AiState => startTurn(state, input, turn.turn);
+  const run = await sp.openRun<AiState>({
+    ...turn,
+    initial: () => start({ messages: [], turn: { from: 0, done: true } }),
+    // Any other state is reported when the turn is open.
+    receive: (state) =>
+      isObject(state) && Array.isArray(state.messages) ? start(parseState(turn.session, state)) : state,
+  });
   try {
-    return new Durable(run);
+    return new Durable(sp, run, input !== undefined);
   } catch (error) {
     // If it cannot be released, its lease expires; the first error is the one to report.
     await run.release().catch(() => {});
@@ -81,9 +121,15 @@ class Durable implements DurableRun {
   readonly #run: OpenRun<AiState>;
   readonly #transcript: Transcript;
   readonly #turn: Turn;
+  readonly #sp: Savepoint;
+  /** Whether the input was passed when the turn was opened. */
+  readonly #hasInput: boolean;
+  #ended: Promise<void> | undefined;
 
-  constructor(run: OpenRun<AiState>) {
+  constructor(sp: Savepoint, run: OpenRun<AiState>, hasInput: boolean) {
+    this.#sp = sp;
     this.#run = run;
+    this.#hasInput = hasInput;
     this.#transcript = new Transcript(run.session, run.state);
     this.#turn = new Turn(run, this.#transcript);
   }
@@ -114,7 +160,57 @@ class Durable implements DurableRun {
 
   messages(input: string | ModelMessage | readonly ModelMessage[] = []): ModelMessage[] {
     const messages = parseMessages(input);
+    if (this.#hasInput && messages.length > 0) {
+      throw invalidArgument("The input of the turn was passed to durable(). Call run.messages() without another one.");
+    }
     return this.#transcript.start(this.#run.remember("messages", () => messages));
+  }
+
+  toUIMessageStreamResponse(result: UIStreamSource, options: UIResponseOptions = {}): Response {
+    if (!isObject(result) || !("toUIMessageStream" in result || Symbol.asyncIterator in result)) {
+      throw invalidArgument(
+        "run.toUIMessageStreamResponse() needs the result of streamText(), or a stream of UI message chunks.",
+      );
+    }
+    if (this.#ended) throw invalidArgument("run.toUIMessageStreamResponse() can be called once in a turn.");
+    const continued = this.#transcript.continuedId;
+    const replyId = continued ?? this.#replyId();
+    if (continued === undefined) this.#transcript.replyId = replyId;
+    const stream = new UIStream(result, options, replyId);
+    const end = (outcome: StreamOutcome): Promise<void> => this.#endStream(stream, outcome);
+    if (this.finished) {
+      this.#ended = Promise.resolve();
+      return stream.toReplay();
+    }
+    this.#ended = stream.record(this.#run).then(end);
+    return followTurn(this.#sp, this.#run, options);
+  }
+
+  async ended(): Promise<void> {
+    await this.#ended;
+  }
+
+  /** The id of the message that this turn adds. It is the same in each attempt, so that a client shows one message. */
+  #replyId(): string {
+    const { session, branch, turn } = this.#run;
+    const hash = createHash("sha256")
+      .update(JSON.stringify([session, branch, turn]))
+      .digest("base64url");
+    return `reply-${hash.slice(0, 16)}`;
+  }
+
+  /** Ends the turn when its stream has ended. */
+  async #endStream({ result }: UIStream, outcome: StreamOutcome): Promise<void> {
+    try {
+      if (!("failure" in outcome)) await this.complete(result);
+      else if (isReleased(outcome.failure)) await this.release();
+      else await this.fail(outcome.failure);
+    } catch (error) {
+      // The turn waits for a person, or another process has it. Otherwise it could not be saved, and is resumed later.
+      await this.release().catch(() => {});
+      if (!isReleased(error))
+        console.error(`savepoint: a turn of session ${JSON.stringify(this.session)} has not ended:`, error);
+    }
   }
 
   async complete(result?: unknown): Promise<RunResult<AiState>> {

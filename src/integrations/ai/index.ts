@@ -5,6 +5,13 @@
  * was recorded and continues from there. The SDK is not imported.
  */
 export { durable, type DurableOptions, type DurableRun } from "./durable.js";
+export { uiMessages } from "./ui-messages.js";
+export {
+  type ResumeOptions,
+  resumeUIMessageStreamResponse,
+  type UIResponseOptions,
+  type UIStreamSource,
+} from "./ui-stream.js";
 export type { ModelOptions } from "./turn.js";
 export type { AiState, ModelMessage } from "./sdk.js";
 export { idempotencyKeyOf, type ToolPolicies, type ToolPolicy, type VerifyContext } from "./tools.js";

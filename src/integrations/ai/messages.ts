@@ -14,7 +14,7 @@ export function parseMessages(input: string | ModelMessage | readonly ModelMessa
   return list.map((each) => {
     if (isObject(each) && ROLES.includes(each["role"]) && "content" in each) return each as ModelMessage;
     const advice = "parts" in Object(each) ? " Convert UI messages with convertToModelMessages()." : "";
-    throw invalidArgument(`run.messages() needs a string, or messages with a role and content.${advice}`, {
+    throw invalidArgument(`The input of a turn must be a string, or messages with a role and content.${advice}`, {
       given: each,
     });
   });

@@ -19,6 +19,11 @@ export interface AiState {
     /** Whether the turn has ended. */
     readonly done: boolean;
   };
+  /**
+   * The ids of UI messages, by the index of the message with which each begins: of the user's messages whose turn has a name, and
+   * of replies that were streamed to a user interface.
+   */
+  readonly ids?: Readonly<Record<string, string>>;
 }
 
 /** A part of a message, a reply or a stream. */

@@ -35,13 +35,29 @@ export class Transcript {
   /** Outputs of the tools that the last reply has called, by the id of the call. */
   readonly #outputs = new Map<string, ToolOutput>();
 
+  /** See {@link AiState.ids}. */
+  readonly #ids: Readonly<Record<string, string>>;
+  /** The id of the message that the turn adds; `undefined` if it is not streamed to a user interface. */
+  replyId: string | undefined;
+
   constructor(session: string, state: unknown) {
-    const { messages, turn } = parseState(session, state);
+    const { messages, turn, ids = {} } = parseState(session, state);
+    this.#ids = ids;
     this.#history = messages;
     this.#messages = [...messages];
     this.#searched = { messages: this.#messages, count: 0, open: new Set() };
     this.#hasInput = !turn.done;
     this.#from = turn.done ? messages.length : turn.from;
+  }
+
+  /**
+   * The id of the message that the reply of this turn continues: the user has answered an approval, and has said nothing since.
+   * `undefined` if the reply is a message of its own.
+   */
+  get continuedId(): string | undefined {
+    const end = this.#messages.map(({ role }) => role).lastIndexOf("user") + 1;
+    const at = this.#messages.findIndex(({ role }, index) => index >= end && role === "assistant");
+    return at >= 0 && at < this.#from ? this.#ids[at] : undefined;
   }
 
   /** Adds the input of the turn. Returns the messages to call the SDK with. */
@@ -84,7 +100,7 @@ export class Transcript {
 
   /** The state in the middle of the turn. */
   get state(): AiState {
-    return { messages: [...this.#messages], turn: { from: this.#from, done: false } };
+    return { messages: [...this.#messages], turn: { from: this.#from, done: false }, ...this.#withIds() };
   }
 
   /**
@@ -96,7 +112,13 @@ export class Transcript {
     if (messages && this.#calls === 1) {
       this.#messages = [...this.#messages.slice(0, this.#loopFrom), ...fromFirstReply(messages).map(cleanMessage)];
     } else await this.#addOutputs();
-    return { messages: this.#messages, turn: { from: this.#from, done: true } };
+    return { messages: this.#messages, turn: { from: this.#from, done: true }, ...this.#withIds() };
+  }
+
+  #withIds(): Pick<AiState, "ids"> {
+    const at = this.#messages.findIndex(({ role }, index) => index >= this.#from && role === "assistant");
+    const ids = this.replyId === undefined || at < 0 ? this.#ids : { ...this.#ids, [at]: this.replyId };
+    return Object.keys(ids).length > 0 ? { ids } : {};
   }
 
   /** Adds those user and tool messages since the last reply that are new. */
@@ -146,9 +168,34 @@ function fromFirstReply(messages: readonly ModelMessage[]): readonly ModelMessag
   return first > 0 ? messages.slice(first) : messages;
 }
 
+/**
+ * The state with which a turn starts: the conversation so far, without an unfinished turn, and the input.
+ *
+ * @param name the name of the turn: the id of the user's message
+ */
+export function startTurn(
+  state: AiState,
+  input: readonly ModelMessage[] | undefined,
+  name: string | undefined,
+): AiState {
+  const { messages, turn, ids = {} } = state;
+  if (!input && turn.done) return state;
+  const history = turn.done ? messages : messages.slice(0, turn.from);
+  const kept = Object.entries(ids).filter(([index]) => Number(index) < history.length);
+  const from = history.length;
+  const all = input ? appendInput(history, input.map(cleanMessage)) : history;
+  const asked = input ? all.map(({ role }) => role).lastIndexOf("user") : -1;
+  if (name !== undefined && asked >= from) kept.push([String(asked), name]);
+  return {
+    messages: all,
+    turn: { from, done: !input },
+    ...(kept.length > 0 && { ids: Object.fromEntries(kept) }),
+  };
+}
+
 /** A state that a turn has saved, or the user. */
-function parseState(session: string, state: unknown): AiState {
-  const { messages, turn } = isObject(state) ? state : {};
+export function parseState(session: string, state: unknown): AiState {
+  const { messages, turn, ids } = isObject(state) ? state : {};
   if (!Array.isArray(messages)) {
     throw new SavepointError(
       "INVALID_STATE",
@@ -160,5 +207,10 @@ function parseState(session: string, state: unknown): AiState {
   return {
     messages: messages as ModelMessage[],
     turn: isTurn ? { from, done } : { from: messages.length, done: true },
+    ...(isIds(ids) && { ids }),
   };
+}
+
+function isIds(ids: unknown): ids is Readonly<Record<string, string>> {
+  return isObject(ids) && Object.values(ids).every((id) => typeof id === "string");
 }
