@@ -139,7 +139,7 @@ function removeMap({ fileName, code }) {
 
 /** Help does not wait for the library. @param {string} id */
 function isLight(id) {
-  return ["errors.ts", "state/codec/json.ts"].includes(relative(src, id));
+  return ["errors.ts", "state/codec/json.ts", "cli/errors.ts", "cli/exit-codes.ts"].includes(sourceOf(id));
 }
 
 /** What every store needs, and so every entry point. @param {string} id */

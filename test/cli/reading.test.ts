@@ -117,6 +117,7 @@ describe.concurrent("sessions", () => {
       updatedAt: expect.any(Number),
       status: "open",
       questions: [],
+      checkpoints: 4,
       head: expect.objectContaining({ id: "o-third0", seq: 3, step: 2, branch: "main" }),
     });
   });
@@ -222,6 +223,7 @@ describe.concurrent("log", () => {
       seq: 1,
       step: 1,
       parentId: "o-first1",
+      parentSeq: 0,
       createdAt: expect.any(Number),
       kind: "manual",
       status: "open",
