@@ -108,11 +108,12 @@ describe.each(STORES)("the rules on $name", (kind) => {
 
   it("Rule 7: two concurrent writers lose nothing: one gets a CONFLICT and tries again", async () => {
     const handles = [await data.open(FAST), await data.open(FAST)].map((sp) => sp.session<string[]>("s"));
+    // Both writers have read the new session before either of them saves, so at least one save conflicts.
+    await Promise.all(handles.map((session) => session.latest()));
     let conflicts = 0;
     const add = async (session: Session<string[]>, name: string): Promise<void> => {
-      for (let n = 0; n < 15;) {
-        const state = (await session.latest())?.state ?? [];
-        await new Promise((resolve) => setImmediate(resolve));
+      let state: string[] = [];
+      for (let n = 0; n < 15; state = (await session.latest())?.state ?? []) {
         const code = await codeOf(session.save([...state, `${name}${n}`]));
         if (code === "none") n++;
         else {
