@@ -34,6 +34,31 @@ describe("how to resume", () => {
     expect(await hintOf("status", "order-88")).toContain("{ resume: true }");
   });
 
+  it("a rewind to the checkpoint at which a run has ended restores that end, which needs { resume: true }", async () => {
+    let isBroken = true;
+    const buggy = defineAgent({
+      name: "b",
+      initial: () => ({}),
+      async step(run) {
+        await run.llm(() => "hello");
+        if (isBroken) throw new TypeError("a bug");
+        return run.complete("done");
+      },
+    });
+    const run = (resume: boolean) =>
+      tool().leave((sp) => {
+        sp.on("runError", () => {});
+        return sp.run(buggy, { session: "order-88", input: {}, ...(resume && { resume }) });
+      });
+    await run(false);
+    expect(await hintOf("status", "order-88")).toBe("To resume it after a fix of the agent, run your program again");
+    await tool().on(["rewind", "order-88#1", "--yes"]);
+    expect(await hintOf("status", "order-88")).toContain("{ resume: true }");
+    isBroken = false;
+    expect(await run(false)).toMatchObject({ status: "failed", needsResume: true });
+    expect(await run(true)).toMatchObject({ status: "completed" });
+  });
+
   it("recover is not suggested for a loop of another SDK, which it cannot resume", async () => {
     tool().file("agents.mjs", "");
     await tool().leave(async (sp) => {

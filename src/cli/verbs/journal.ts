@@ -5,7 +5,7 @@ import type { Cli } from "../cli.js";
 import { formatAge, formatDateAndClock, formatCount, formatDuration, formatUsage } from "../format.js";
 import { formatJson, toPrintableJson } from "../json.js";
 import type { ListView } from "../output.js";
-import { suggestResumeOf } from "../resume-hint.js";
+import { isThread, suggestResumeOf } from "../resume-hint.js";
 import { colored, type Text } from "../text.js";
 import { truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -39,7 +39,7 @@ export const journal = defineVerb<Options>({
   },
   async run(cli, [id = ""], { branch, step, limit, full }) {
     const sp = await cli.read();
-    await requireSession(sp, id, branch);
+    const info = await requireSession(sp, id, branch);
     const { output } = cli;
     const isText = output.format === "text";
     const session = sp.session(id, branch === undefined ? {} : { branch });
@@ -70,9 +70,12 @@ export const journal = defineVerb<Options>({
       if (isCurrent) hasCurrent = true;
       return isCurrent;
     };
-    const empty = step === undefined ? "No effects are recorded." : `No effects of step ${step} are recorded.`;
-    if (isText && full) await printFull(cli, counted());
-    else await output.list(counted(), { columns: columnsOf(cli, current), empty });
+    const why = isThread(info) ? `: this is a LangGraph thread. To list its nodes: ${cli.suggest("log", [id])}` : ".";
+    const empty = step === undefined ? `No effects are recorded${why}` : `No effects of step ${step} are recorded.`;
+    if (isText && full) {
+      await printFull(cli, counted());
+      if (totals.isEmpty) output.note(empty);
+    } else await output.list(counted(), { columns: columnsOf(cli, current), empty });
     if (isText && hasCurrent)
       await output.line(output.colors.dim("* belongs to the current step, which has not ended"));
     if (isText && totals.effects > 0) {
@@ -226,6 +229,8 @@ async function printLines(output: Cli["output"], title: string, value: unknown):
 
 /** What the listed effects add up to. */
 class Totals {
+  /** Whether nothing is listed, not even a damaged entry. */
+  isEmpty = true;
   effects = 0;
   unknown = 0;
   #models = 0;
@@ -238,6 +243,7 @@ class Totals {
   #last = 0;
 
   add(entry: Listed): void {
+    this.isEmpty = false;
     if (entry.kind === "hole") return;
     this.effects++;
     this.#first = Math.min(this.#first, entry.startedAt);
