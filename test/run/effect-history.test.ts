@@ -259,6 +259,37 @@ describe("tool calls after a checkpoint", () => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
+  it("that a step resumes with after a rewind are listed if the checkpoints that listed them were pruned", async () => {
+    const sp = await lab.open();
+    const agent = onceAgent(async (run) => {
+      await run.llm(() => "reply");
+      await run.ask("Go on?");
+      await run.llm(() => "last reply");
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const session = sp.session("s");
+    const waiting = await session.head();
+    await session.rewind({ seq: 0 });
+    await session.rewind(waiting?.id as string);
+    await sp.run(agent, { session: "s", resume: true });
+    const listed = ["1.0 llm recorded", "1.1 Go on? running"];
+    expect(brief(await all(sp))).toEqual(listed);
+    const counts = async (): Promise<number[]> =>
+      (await session.activity({ order: "oldest" }).all()).map(({ activity }) => activity?.effects ?? 0);
+    expect((await counts()).reduce((sum, each) => sum + each)).toBe(2);
+    await sp.prune({ session: "s", keepLast: 1 });
+    expect(brief(await all(sp))).toEqual(listed);
+    expect(brief(await all(sp, "newest"))).toEqual([...listed].reverse());
+    expect(await counts()).toEqual([0, 2]);
+    await sp.answer("s", "yes");
+    await sp.run(agent, { session: "s" });
+    await sp.prune({ session: "s", keepLast: 1 });
+    expect(brief(await all(sp))).toEqual(["1.0 llm recorded", "1.1 Go on? recorded", "1.2 llm recorded"]);
+    await sp.compact();
+    expect(brief(await all(sp))).toHaveLength(3);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
   it("with instances of a class that is not registered are listed, and do not prevent a rewind", async () => {
     class Money {
       constructor(readonly amount: number) {}
