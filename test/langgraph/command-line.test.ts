@@ -45,7 +45,7 @@ test("log names the nodes that ran before each checkpoint of a thread, also if t
   const [, newest, ...older] = linesOf(await place.text(["log", "t"]));
   expect(newest).toMatch(/#11 {2}step 11 {2}completed .*\(main\) {2}asks$/);
   expect(older[0]).toMatch(/open .*ago {2}sent$/);
-  expect(older.at(-1)).toMatch(/automatic {2}input$/);
+  expect(older.at(-1)).toMatch(/ago {2}input$/);
 });
 
 test("status, answer and journal name the graph for a thread that waits or has failed", async (context) => {

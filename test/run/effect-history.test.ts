@@ -372,6 +372,57 @@ describe("tool calls after a checkpoint", () => {
     expect(workers(await all(sp))).not.toContain(undefined);
   });
 
+  it("of a model have the text and the tool calls of the reply on one line, in the formats of common SDKs", async () => {
+    const sp = await lab.open();
+    const call = { id: "c1", name: "pay", arguments: { order: 88 } };
+    const replies: [unknown, string | undefined][] = [
+      ["Order 88\nis paid.", "Order 88 is paid."],
+      [{ role: "assistant", content: "", toolCalls: [call] }, 'calls pay({"order":88})'],
+      [
+        {
+          content: [
+            { type: "text", text: "I pay." },
+            { type: "tool-call", toolCallId: "c1", toolName: "pay", input: '{"order":88}' },
+          ],
+          finishReason: "tool-calls",
+        },
+        'I pay.; calls pay({"order":88})',
+      ],
+      [
+        { content: [{ type: "tool_use", id: "c1", name: "pay", input: { order: 88n } }] },
+        'calls pay({"order":{"$bigint":"88"}})',
+      ],
+      [
+        {
+          choices: [
+            { message: { role: "assistant", tool_calls: [{ id: "c1", function: { name: "pay", arguments: "{}" } }] } },
+          ],
+        },
+        "calls pay({})",
+      ],
+      [{ answer: 42 }, undefined],
+      [undefined, undefined],
+    ];
+    const agent = onceAgent(async (run) => {
+      for (const [reply] of replies) await run.llm(() => reply);
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const listed = (await sp.journal("s", { all: true, values: 5 }).all()) as JournalEntry[];
+    expect(listed.map(({ reply }) => reply)).toEqual(replies.map(([, line]) => line));
+    const [none] = (await sp.journal("s", { all: true, values: "none" }).all()) as JournalEntry[];
+    expect(none?.reply).toBeUndefined();
+  });
+
+  it("are reported by a rewind with arguments that JSON cannot express", async () => {
+    const sp = await lab.open();
+    const agent = onceAgent(async (run) => {
+      await run.tool({ id: "c1", name: "pay", arguments: { cents: 88n } }, () => "paid");
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const { effectsAfter } = await sp.session("s").rewind({ seq: 0 });
+    expect(effectsAfter).toMatchObject([{ name: "pay", arguments: '{"cents":{"$bigint":"88"}}' }]);
+  });
+
   it("are summarised for each checkpoint with the reply, the usage and the duration", async () => {
     const sp = await lab.open();
     await sp.run(worker("afterToolCall", 3), { session: "s", input: undefined });

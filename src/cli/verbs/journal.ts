@@ -156,7 +156,7 @@ function describeCall({ kind, name, arguments: given }: JournalEntry, maxArgumen
 
 function describeOutcome(entry: Listed, colors: Cli["output"]["colors"], now: number): Text {
   if (entry.kind === "hole") return colors.red(`cannot be read: ${entry.reason}`);
-  const { error, value, outcome, until, attempts, settledBy, duration } = entry;
+  const { error, value, reply, outcome, until, attempts, settledBy, duration } = entry;
   const details = [
     attempts > 1 ? `${attempts} attempts` : "",
     settledBy === undefined
@@ -170,7 +170,7 @@ function describeOutcome(entry: Listed, colors: Cli["output"]["colors"], now: nu
   if (outcome === "running" && entry.kind === "ask") return colors.yellow("waits for an answer");
   if (outcome === "running")
     return until === undefined ? colors.yellow("in progress") : `wakes ${formatAge(until, now)}`;
-  return `${value === undefined ? (more === "" ? "" : "no result") : brief(value)}${more}`;
+  return `${value === undefined ? (more === "" ? "" : "no result") : brief(reply ?? value)}${more}`;
 }
 
 /** What settled an unknown outcome, as it is printed. */
@@ -184,16 +184,8 @@ function describeAgain({ error, settledBy }: JournalEntry): string {
 
 /** A value on one line: text as it is, everything else as JSON. */
 function brief(value: unknown): string {
-  const text = textOf(value) ?? (typeof value === "string" ? value : JSON.stringify(toPrintableJson(value)));
+  const text = typeof value === "string" ? value : JSON.stringify(toPrintableJson(value));
   return text.replace(/\s+/g, " ").trim();
-}
-
-/** The text of a reply that consists of nothing else worth showing. */
-function textOf(value: unknown): string | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { content, text } = value as Record<string, unknown>;
-  const found = [text, content].find((each) => typeof each === "string" && each !== "");
-  return found as string | undefined;
 }
 
 async function printFull({ output }: Cli, entries: AsyncIterable<Listed>): Promise<void> {
