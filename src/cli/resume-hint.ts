@@ -48,7 +48,7 @@ export function suggestWorker(cli: Cli, agent: string): string {
 
 /** The entry of a session in the queue. */
 export async function findQueued(sp: Savepoint, id: string): Promise<QueuedRun | undefined> {
-  for await (const queued of sp.queue()) if (queued.sessionId === id) return queued;
+  for await (const queued of sp.queue({ session: id })) return queued;
   return undefined;
 }
 

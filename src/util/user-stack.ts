@@ -26,6 +26,27 @@ export function hideOwnFrames(thrown: unknown, folder = (ownFolder ??= findOwnFo
   }
 }
 
+/** Enough for the functions of this package that call each other for every level of a value. */
+const MAX_FRAMES = 1000;
+
+/**
+ * Creates an error about a value of the user. Its stack shows where the user has passed the value: the functions of this package that
+ * read it are left out. By default a stack has ten functions, and a nested value takes more.
+ */
+export function withUserStack<E extends Error>(create: () => E): E {
+  const limit = Error.stackTraceLimit;
+  // An assignment would throw if the intrinsics are frozen.
+  Reflect.set(Error, "stackTraceLimit", MAX_FRAMES);
+  try {
+    const error = create();
+    const { stack } = hideOwnFrames(error) as Error;
+    Object.defineProperty(error, "stack", { value: stack, writable: true, configurable: true, enumerable: false });
+    return error;
+  } finally {
+    Reflect.set(Error, "stackTraceLimit", limit);
+  }
+}
+
 function userStack(stack: string, isOurs: boolean, folder: string): string {
   const isFrame = (line: string): boolean => /^\s+at /.test(line);
   const isOwn = (line: string): boolean => isFrame(line) && line.includes(folder);
