@@ -199,7 +199,9 @@ async function printFull({ output }: Cli, entries: AsyncIterable<Listed>): Promi
     const { step, index, startedAt, duration, usage, worker, callId } = entry;
     const { date, clock } = formatDateAndClock(startedAt);
     const took = duration === undefined ? "" : formatDuration(duration);
-    const facts = [`${date} ${clock}`, took, formatUsage(usage), callId ?? "", worker ?? ""].filter(Boolean).join("  ");
+    const facts = [`${date} ${clock}Z`, took, formatUsage(usage), callId ?? "", worker ?? ""]
+      .filter(Boolean)
+      .join("  ");
     await output.line(colored`${colors.bold(`${step ?? "?"}.${index}`)} ${describeName(entry)}  ${colors.dim(facts)}`);
     if (entry.arguments !== undefined) await printLines(output, "  arguments ", entry.arguments);
     if (entry.outcome === "recorded") await printLines(output, "  result    ", entry.value);
@@ -264,7 +266,7 @@ class Totals {
     const start = `${from.date} ${from.clock}`;
     const lines = [
       `Total: ${parts.filter(Boolean).join(", ")}.`,
-      `${start.endsWith(end) ? start : `${start} to ${end}`}.`,
+      `${start.endsWith(end) ? start : `${start} to ${end}`} UTC.`,
     ];
     const line = lines.join(" ");
     return line.length <= columns ? [line] : lines;
