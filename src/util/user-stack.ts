@@ -67,13 +67,19 @@ function userStack(stack: string, isOurs: boolean, folder: string): string {
 
 let ownFolder: string | undefined;
 
-/** The folder of this package in a stack, `dist/` or `src/`; empty if its code has been bundled into a file of the user. */
+/**
+ * The folder of this package in a stack, `dist/` or `src/`; empty if its code has been bundled into a file of the user.
+ *
+ * The path is not resolved with `new URL("…", import.meta.url)`: webpack would look for that file when it bundles the package.
+ */
 function findOwnFolder(): string {
   try {
-    const root = new URL("../../", import.meta.url);
-    const manifest = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { name?: unknown };
-    const [folder] = import.meta.url.slice(root.href.length).split("/");
-    return manifest.name === "savepoint" ? `${root.href}${folder}/` : "";
+    const { url } = import.meta;
+    const end = Math.max(url.lastIndexOf("/dist/"), url.lastIndexOf("/src/"));
+    const manifest = JSON.parse(readFileSync(new URL(`${url.slice(0, end)}/package.json`), "utf8")) as {
+      name?: unknown;
+    };
+    return manifest.name === "savepoint" ? url.slice(0, url.indexOf("/", end + 1) + 1) : "";
   } catch {
     return "";
   }
