@@ -41,6 +41,7 @@ import {
   type JournalHole,
   type JournalOptions,
   listQueue,
+  listQueueOf,
   listWorkers,
   type OpenRun,
   type OpenRunOptions,
@@ -257,16 +258,19 @@ export class Savepoint implements AsyncDisposable {
   /**
    * The unfinished runs that no process executes: first those that a worker can run, by agent and in the order in which workers
    * run them; then those that wait or were interrupted; then those that are quarantined. Writes nothing; reads every queue entry
-   * and the record of every run.
+   * and the record of every run, or, with `session`, those of that session.
    *
    * @param options.agent only runs of this agent
+   * @param options.session only runs of this session
    * @example
    * for await (const { sessionId, state, reason } of sp.queue()) console.log(sessionId, state, reason);
    */
-  queue(options: { readonly agent?: string } = {}): Listing<QueuedRun> {
-    const { agent = this.#services.scope.agent } = options;
+  queue(options: { readonly agent?: string; readonly session?: string } = {}): Listing<QueuedRun> {
+    const { agent = this.#services.scope.agent, session } = options;
     if (agent !== undefined) checkId(agent, "agent id");
-    return createListing(() => listQueue(this.#services.open(), agent));
+    if (session === undefined) return createListing(() => listQueue(this.#services.open(), agent));
+    checkId(session, "session id");
+    return createListing(() => listQueueOf(this.#services.open(), session, agent));
   }
 
   /**

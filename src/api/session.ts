@@ -356,7 +356,8 @@ export class Session<State = unknown> {
   /**
    * The tool calls after a checkpoint that were executed, or whose outcome is unknown, oldest first: on this branch, up to its
    * head and in the unfinished step. A run that continues from the checkpoint, after a rewind or on a fork, may make them again,
-   * under new idempotency keys. Calls in the journals of pruned checkpoints are not known any more.
+   * under new idempotency keys. Calls that an earlier rewind left behind are not listed: that rewind has reported them. Calls in the
+   * journals of pruned checkpoints are not known any more.
    */
   async effectsAfter(ref: CheckpointRef): Promise<EffectSummary[]> {
     const { number, row } = await this.#access.require(ref);

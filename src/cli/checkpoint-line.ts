@@ -10,12 +10,11 @@ export function formatCheckpointLine(
   now: number,
   heads: readonly string[] = [],
 ): Styled {
-  const { label, trigger, reason, kind } = info;
+  const { label, reason, kind } = info;
   const activity = describeActivity(info.activity, colors);
-  // What happened says more than that a run saved it.
   const nodes = nodesOf(info.metadata);
-  const isObvious = (activity.length > 0 || nodes !== "") && kind === "automatic";
-  const isRunning = activity.length > 0 && info.status === "running";
+  // A run or a graph has saved it and continued: what happened says more than its status.
+  const isRunning = info.status === "running" && kind === "automatic";
   const parts = [
     colors.yellow(shortId(info.id)),
     `#${info.seq}`,
@@ -24,8 +23,7 @@ export function formatCheckpointLine(
     colors.dim(formatAge(info.createdAt, now)),
     heads.length > 0 ? colors.cyan(`(${heads.join(", ")})`) : "",
     label === undefined ? "" : colors.green(`"${label}"`),
-    kind === "manual" || isObvious ? "" : colors.dim(describeKind(kind)),
-    trigger === undefined || isObvious ? "" : colors.dim(trigger),
+    activity.length > 0 || nodes !== "" ? "" : colors.dim(describeOrigin(info)),
     colors.cyan(nodes),
     ...activity,
     reason === undefined ? "" : reason,
@@ -34,13 +32,29 @@ export function formatCheckpointLine(
   return joinParts(parts);
 }
 
+/** The ends of a run. The status of the checkpoint says the same. */
+const ENDS: readonly (string | undefined)[] = ["end", "error", "ask", "sleep", "halt"];
+/** What a run saves during and after a step. */
+const STEPS: readonly (string | undefined)[] = ["toolCall", "llmResponse", "step"];
+
+/** Why a checkpoint was saved, if nothing is known to have happened before it. */
+function describeOrigin(info: AnyCheckpointInfo & { readonly activity?: CheckpointActivity["activity"] }): string {
+  const { kind, trigger = "", status } = info;
+  if (kind === "manual") return trigger;
+  if (kind !== "automatic") return `${describeKind(kind)}  ${trigger}`.trim();
+  if (trigger === "") return kind;
+  if (status !== "running" && status !== "open" && [...ENDS, ...STEPS].includes(trigger)) return "";
+  // `watch` does not read what happened.
+  return STEPS.includes(trigger) && "activity" in info ? "no new effects" : trigger;
+}
+
 /** The tools that were called since the parent, the reply of the model, usage and duration. */
 function describeActivity(activity: CheckpointActivity["activity"], colors: Colors): Text[] {
   if (!activity) return [];
   const { tools, reply, usage, duration, effects, isPartial } = activity;
   const counts = new Map<string, number>();
   for (const { name, outcome } of tools) {
-    const shown = outcome === "recorded" ? name : `${name} (${outcome})`;
+    const shown = outcome === "recorded" ? name : `${name} (${OUTCOMES[outcome] ?? outcome})`;
     counts.set(shown, (counts.get(shown) ?? 0) + 1);
   }
   const names = [...counts].map(([name, count]) => (count > 1 ? `${name} x${count}` : name)).join(", ");
@@ -55,6 +69,8 @@ function describeActivity(activity: CheckpointActivity["activity"], colors: Colo
 }
 
 const MAX_WORDS = 48;
+/** Outcomes whose names do not explain themselves. */
+const OUTCOMES: Readonly<Record<string, string>> = { unknown: "unknown outcome", again: "to be repeated" };
 
 /** The nodes that ran before a checkpoint of a LangGraph thread, as the saver or, in earlier versions, LangGraph names them. */
 function nodesOf(metadata: Readonly<Record<string, unknown>>): string {
@@ -65,7 +81,7 @@ function nodesOf(metadata: Readonly<Record<string, unknown>>): string {
   return typeof writes === "object" && writes !== null ? Object.keys(writes).join(", ") : "";
 }
 
-/** A checkpoint kind in words. A `manual` checkpoint needs none. */
+/** The kind of a checkpoint that an operation has saved, in words. */
 function describeKind(kind: string): string {
   if (kind === "preOperation") return "before restore";
   return kind === "recovery" ? "restored" : kind;

@@ -21,12 +21,23 @@ export async function suggestResumeOf(cli: Cli, sp: Savepoint, id: string): Prom
 }
 
 /** How a session that has failed or was halted is resumed. */
-export function suggestRestart({ status, head, error }: SessionInfo): string {
-  // The code of the agent has failed, and may have been fixed since.
-  const isFailedCode = status === "failed" && error !== undefined;
-  // A rewind and a restore leave a halted session, which has not ended.
-  const isMoved = status === "halted" && head?.kind === "recovery";
+export function suggestRestart(info: SessionInfo): string {
+  const { status, head, error } = info;
+  if (isThread(info)) return "invoke the graph again: graph.invoke(null, config)";
+  const isRestored = head?.kind === "recovery";
+  // The code of the agent has failed, and may have been fixed since. A restored checkpoint has the end of its run, without the error.
+  const isFailedCode = status === "failed" && error !== undefined && !isRestored;
+  // A rewind and a restore leave a halted session. It has not ended, unless a run had ended at the checkpoint.
+  const isMoved = status === "halted" && isRestored && head.status !== "halted";
   return isFailedCode || isMoved ? PROGRAM : `${PROGRAM} with { resume: true } in the options of sp.run()`;
+}
+
+/** How the interrupt of a LangGraph thread is answered. */
+export const ANSWER_THREAD = "graph.invoke(new Command({ resume: answer }), config)";
+
+/** Returns whether a session is a LangGraph thread, which only its graph can answer and resume. */
+export function isThread({ head }: SessionInfo): boolean {
+  return typeof head?.metadata["savepoint:ns"] === "string";
 }
 
 /** How a queued session that has never run is started. */
@@ -37,7 +48,7 @@ export function suggestWorker(cli: Cli, agent: string): string {
 
 /** The entry of a session in the queue. */
 export async function findQueued(sp: Savepoint, id: string): Promise<QueuedRun | undefined> {
-  for await (const queued of sp.queue()) if (queued.sessionId === id) return queued;
+  for await (const queued of sp.queue({ session: id })) return queued;
   return undefined;
 }
 

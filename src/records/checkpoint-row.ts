@@ -280,12 +280,17 @@ export function itemsOfRun({ journal, history }: RunPosition): Piece | undefined
 /**
  * The entries that a checkpoint adds to those that its parent lists; `undefined` if there are none. Both list entries of the same
  * tape if the parent is inside the same step, has the same state (after a rewind), or was hidden when the step began.
+ *
+ * Entries that the checkpoint resumes with, and that it does not list because an earlier checkpoint of the step does, are added if
+ * no checkpoint of the step is left before it.
  */
 export function entriesSince(
   { run }: CheckpointRow,
   parent: Pick<CheckpointRow, "run"> | undefined,
 ): Piece | undefined {
-  return piecesSince(run?.history, parent?.run?.history);
+  if (!run) return undefined;
+  const listed = parent?.run?.midStep ? run.history : itemsOfRun(run);
+  return piecesSince(listed, parent?.run && itemsOfRun(parent.run));
 }
 
 /** The part of `history` behind the end of `before`, if both are on the same tape. */

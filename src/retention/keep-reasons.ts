@@ -52,13 +52,20 @@ function withNeeded({ rows, needed }: CheckpointSet, isKept: (row: CheckpointRow
   return kept;
 }
 
-/** What needs a checkpoint, without the checkpoints that are removed. */
+/**
+ * What needs a checkpoint, without the checkpoints that are removed. The run of a branch is no reason to keep its head: a head is
+ * always kept, and most runs have ended there.
+ */
 export function needsOf(
-  { needed }: CheckpointSet,
+  { needed, heads }: CheckpointSet,
   seq: number,
   kept: { has(seq: number): boolean },
 ): readonly NeededBy[] {
-  return (needed.get(seq) ?? []).filter((need) => need.kind !== "checkpoint" || kept.has(need.seq));
+  const isNeed = (need: NeededBy): boolean => {
+    if (need.kind === "run") return !heads.get(seq)?.some(({ name }) => name === need.branch);
+    return need.kind !== "checkpoint" || kept.has(need.seq);
+  };
+  return (needed.get(seq) ?? []).filter(isNeed);
 }
 
 /** The same checkpoints, with the needs that only automatic policies respect: the state before the last rewind. */

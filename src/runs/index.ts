@@ -48,7 +48,14 @@ export {
   readEffectsAfter,
   readJournal,
 } from "./journal/index.js";
-export { listQueue, listWorkers, type QueuedRun, type QueueState, type WorkerInfo } from "./queue/index.js";
+export {
+  listQueue,
+  listQueueOf,
+  listWorkers,
+  type QueuedRun,
+  type QueueState,
+  type WorkerInfo,
+} from "./queue/index.js";
 export type { StoreAddress } from "./leases/index.js";
 export {
   checkAgent,

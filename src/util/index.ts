@@ -36,7 +36,7 @@ export { retryOnConflict, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { parentThread, startThread } from "./threads.js";
-export { hideOwnFrames } from "./user-stack.js";
+export { hideOwnFrames, withUserStack } from "./user-stack.js";
 export {
   validateCount,
   validateFields,

@@ -26,6 +26,27 @@ export function hideOwnFrames(thrown: unknown, folder = (ownFolder ??= findOwnFo
   }
 }
 
+/** Enough for the functions of this package that call each other for every level of a value. */
+const MAX_FRAMES = 1000;
+
+/**
+ * Creates an error about a value of the user. Its stack shows where the user has passed the value: the functions of this package that
+ * read it are left out. By default a stack has ten functions, and a nested value takes more.
+ */
+export function withUserStack<E extends Error>(create: () => E): E {
+  const limit = Error.stackTraceLimit;
+  // An assignment would throw if the intrinsics are frozen.
+  Reflect.set(Error, "stackTraceLimit", MAX_FRAMES);
+  try {
+    const error = create();
+    const { stack } = hideOwnFrames(error) as Error;
+    Object.defineProperty(error, "stack", { value: stack, writable: true, configurable: true, enumerable: false });
+    return error;
+  } finally {
+    Reflect.set(Error, "stackTraceLimit", limit);
+  }
+}
+
 function userStack(stack: string, isOurs: boolean, folder: string): string {
   const isFrame = (line: string): boolean => /^\s+at /.test(line);
   const isOwn = (line: string): boolean => isFrame(line) && line.includes(folder);
@@ -46,13 +67,19 @@ function userStack(stack: string, isOurs: boolean, folder: string): string {
 
 let ownFolder: string | undefined;
 
-/** The folder of this package in a stack, `dist/` or `src/`; empty if its code has been bundled into a file of the user. */
+/**
+ * The folder of this package in a stack, `dist/` or `src/`; empty if its code has been bundled into a file of the user.
+ *
+ * The path is not resolved with `new URL("…", import.meta.url)`: webpack would look for that file when it bundles the package.
+ */
 function findOwnFolder(): string {
   try {
-    const root = new URL("../../", import.meta.url);
-    const manifest = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { name?: unknown };
-    const [folder] = import.meta.url.slice(root.href.length).split("/");
-    return manifest.name === "savepoint" ? `${root.href}${folder}/` : "";
+    const { url } = import.meta;
+    const end = Math.max(url.lastIndexOf("/dist/"), url.lastIndexOf("/src/"));
+    const manifest = JSON.parse(readFileSync(new URL(`${url.slice(0, end)}/package.json`), "utf8")) as {
+      name?: unknown;
+    };
+    return manifest.name === "savepoint" ? url.slice(0, url.indexOf("/", end + 1) + 1) : "";
   } catch {
     return "";
   }

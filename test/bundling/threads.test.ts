@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
@@ -9,6 +9,19 @@ it("bundled into one file by esbuild, a thread renews the lease while a step blo
   const report = await runBundle(esbuildModule, (folder) => `sqlite:${join(folder, "store.db")}`);
   expect(report).toMatchObject({ status: "completed", failures: [] });
   expect(report.checkpoints).toBeGreaterThan(0);
+});
+
+it("no file that the library loads refers to another one in the way that makes webpack look for it", () => {
+  const dist = new URL("../../dist/", import.meta.url);
+  const files = new Set(["index", "integrations/ai/index", "integrations/langgraph/index"].map((name) => `${name}.js`));
+  for (const file of files) {
+    const code = readFileSync(new URL(file, dist), "utf8");
+    expect([file, code.match(/new URL\([^()]*import\.meta\.url\)/)]).toEqual([file, null]);
+    for (const [, path = ""] of code.matchAll(/(?:from |import\(|import )"(\.[^"]+)"/g)) {
+      files.add(new URL(path, new URL(file, dist)).href.slice(dist.href.length));
+    }
+  }
+  expect(files.size).toBeGreaterThan(5);
 });
 
 it("a runtime that starts no threads is reported, and the event loop does their work", async () => {

@@ -1,6 +1,7 @@
 // The hints of several verbs: what they suggest must work for the session that they are about.
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
+import { linesOf, withoutAges } from "./command.js";
 import { usePlace } from "./place.js";
 
 const tool = usePlace();
@@ -32,6 +33,31 @@ describe("how to resume", () => {
     const failing = defineAgent({ name: "f", initial: () => ({}), step: async (run) => run.fail("no stock") });
     await tool().leave((sp) => sp.run(failing, { session: "order-88", input: {} }));
     expect(await hintOf("status", "order-88")).toContain("{ resume: true }");
+  });
+
+  it("a rewind to the checkpoint at which a run has ended restores that end, which needs { resume: true }", async () => {
+    let isBroken = true;
+    const buggy = defineAgent({
+      name: "b",
+      initial: () => ({}),
+      async step(run) {
+        await run.llm(() => "hello");
+        if (isBroken) throw new TypeError("a bug");
+        return run.complete("done");
+      },
+    });
+    const run = (resume: boolean) =>
+      tool().leave((sp) => {
+        sp.on("runError", () => {});
+        return sp.run(buggy, { session: "order-88", input: {}, ...(resume && { resume }) });
+      });
+    await run(false);
+    expect(await hintOf("status", "order-88")).toBe("To resume it after a fix of the agent, run your program again");
+    await tool().on(["rewind", "order-88#1", "--yes"]);
+    expect(await hintOf("status", "order-88")).toContain("{ resume: true }");
+    isBroken = false;
+    expect(await run(false)).toMatchObject({ status: "failed", needsResume: true });
+    expect(await run(true)).toMatchObject({ status: "completed" });
   });
 
   it("recover is not suggested for a loop of another SDK, which it cannot resume", async () => {
@@ -67,6 +93,39 @@ describe("how to resume", () => {
     expect(await hintOf("answer", "order-88", "--text", "yes")).toBe(
       'error Session "order-88" does not wait for an answer. "savepoint status order-88" prints its status.',
     );
+  });
+});
+
+describe("what log and journal print of a run that has failed", () => {
+  it("the first and the second attempt of a step are told apart, and nothing is called running", async () => {
+    let isBroken = true;
+    const buggy = defineAgent({
+      name: "b",
+      initial: () => ({}),
+      async step(run) {
+        const calls = [{ id: "c1", name: "pay", arguments: { order: 88 } }];
+        await run.llm(() => ({ role: "assistant", content: "", toolCalls: calls }));
+        await run.tool({ id: "c1", name: "pay", arguments: { order: 88 } }, () => "paid");
+        if (isBroken) throw new TypeError("a bug");
+        return run.complete("done");
+      },
+    });
+    const execute = () =>
+      tool().leave((sp) => {
+        sp.on("runError", () => {});
+        return sp.run(buggy, { session: "order-88", input: {} });
+      });
+    await execute();
+    isBroken = false;
+    await execute();
+    const [, ...lines] = linesOf(withoutAges(await tool().text(["log", "order-88"])));
+    expect(lines.map((line) => line.slice(10).replace(/\d+ ms/, "0 ms"))).toEqual([
+      "#2  step 1  completed  0s ago  (main)",
+      "#1  step 1  failed  0s ago  pay  0 ms  TypeError: a bug",
+      "#0  step 0  0s ago  start",
+    ]);
+    const [, reply] = linesOf(await tool().text(["journal", "order-88"]));
+    expect(reply).toMatch(/^1\.0 .* llm +calls pay\(\{"order":88\}\)$/);
   });
 });
 

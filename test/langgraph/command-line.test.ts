@@ -45,7 +45,29 @@ test("log names the nodes that ran before each checkpoint of a thread, also if t
   const [, newest, ...older] = linesOf(await place.text(["log", "t"]));
   expect(newest).toMatch(/#11 {2}step 11 {2}completed .*\(main\) {2}asks$/);
   expect(older[0]).toMatch(/open .*ago {2}sent$/);
-  expect(older.at(-1)).toMatch(/automatic {2}input$/);
+  expect(older.at(-1)).toMatch(/ago {2}input$/);
+});
+
+test("status, answer and journal name the graph for a thread that waits or has failed", async (context) => {
+  const place = createPlace(context);
+  const failing = new StateGraph(State).addNode("broken", () => Promise.reject(new Error("no stock")));
+  await place.leave(async (sp) => {
+    const checkpointer = new SavepointSaver(sp);
+    await fan(checkpointer).invoke({ log: [] }, T);
+    const graph = failing.addEdge(START, "broken").compile({ checkpointer });
+    await expect(graph.invoke({ log: [] }, { configurable: { thread_id: "failed" } })).rejects.toThrow("no stock");
+  });
+  const command = "graph.invoke(new Command({ resume: answer }), config)";
+  const summary = await place.on(["status"]);
+  expect(summary.stdout).toMatch(/Waiting for an answer\n +t +langgraph +Refund order 88\?/);
+  expect(summary.stderr).toContain(`To answer a LangGraph thread: ${command}`);
+  expect((await place.on(["status", "t"])).stderr).toBe(`To answer: ${command}\n`);
+  expect((await place.fail(["answer", "t", "--text", "yes"], 2)).message).toContain(command);
+  const hint = "To resume, invoke the graph again: graph.invoke(null, config)\n";
+  expect((await place.on(["status", "failed"])).stderr).toBe(hint);
+  expect((await place.on(["journal", "t"])).stderr).toContain(
+    "this is a LangGraph thread. To list its nodes: savepoint log t",
+  );
 });
 
 test("doctor and answer name the graph, not an answer of their own, for a thread that waits", async (context) => {

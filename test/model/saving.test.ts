@@ -20,6 +20,15 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect(await sp.sessions.list().all()).toEqual([]);
   });
 
+  it("rejects an unsupported value with a stack that names where it was passed, however deep the value is", async () => {
+    const session = (await data.open()).session("s");
+    let state: unknown = () => 1;
+    for (let depth = 0; depth < 20; depth++) state = { deeper: state };
+    const error = (await session.save(state as object).catch((thrown: unknown) => thrown)) as Error;
+    expect(error).toMatchObject({ code: "INVALID_STATE" });
+    expect(error.stack).toContain("saving.test.ts");
+  });
+
   it("returns each state as it was when it was saved", async () => {
     const session = (await data.open()).session("s");
     const state = { messages: messages(3), note: "é😀\u0000", more: { when: new Date(5), big: 7n, none: undefined } };

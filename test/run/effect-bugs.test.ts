@@ -55,6 +55,18 @@ describe.each(KINDS)("a programming error in an effect, on $name", (kind) => {
     expect(result).toMatchObject({ status: "failed", reason: "Error: no reply", needsResume: false });
   });
 
+  it("has its own stack and those of its causes when it ends the run", async () => {
+    const agent = once(async (run) => {
+      await run.llm(() => {
+        throw new TypeError("no price", { cause: new RangeError("no number") });
+      });
+    }, 3);
+    const { error } = await (await lab.open()).run(agent, GO);
+    const [own, cause] = error?.stack?.split("caused by: ") ?? [];
+    expect(own).toContain("effect-bugs.test.ts");
+    expect(cause).toMatch(/^RangeError: no number\n +at .*effect-bugs\.test\.ts/s);
+  });
+
   it("is executed again when the fixed code runs the session, and earlier tools are not", async () => {
     const world = new World();
     let broken = true;

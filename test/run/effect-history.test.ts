@@ -259,6 +259,37 @@ describe("tool calls after a checkpoint", () => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
+  it("that a step resumes with after a rewind are listed if the checkpoints that listed them were pruned", async () => {
+    const sp = await lab.open();
+    const agent = onceAgent(async (run) => {
+      await run.llm(() => "reply");
+      await run.ask("Go on?");
+      await run.llm(() => "last reply");
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const session = sp.session("s");
+    const waiting = await session.head();
+    await session.rewind({ seq: 0 });
+    await session.rewind(waiting?.id as string);
+    await sp.run(agent, { session: "s", resume: true });
+    const listed = ["1.0 llm recorded", "1.1 Go on? running"];
+    expect(brief(await all(sp))).toEqual(listed);
+    const counts = async (): Promise<number[]> =>
+      (await session.activity({ order: "oldest" }).all()).map(({ activity }) => activity?.effects ?? 0);
+    expect((await counts()).reduce((sum, each) => sum + each)).toBe(2);
+    await sp.prune({ session: "s", keepLast: 1 });
+    expect(brief(await all(sp))).toEqual(listed);
+    expect(brief(await all(sp, "newest"))).toEqual([...listed].reverse());
+    expect(await counts()).toEqual([0, 2]);
+    await sp.answer("s", "yes");
+    await sp.run(agent, { session: "s" });
+    await sp.prune({ session: "s", keepLast: 1 });
+    expect(brief(await all(sp))).toEqual(["1.0 llm recorded", "1.1 Go on? recorded", "1.2 llm recorded"]);
+    await sp.compact();
+    expect(brief(await all(sp))).toHaveLength(3);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
   it("with instances of a class that is not registered are listed, and do not prevent a rewind", async () => {
     class Money {
       constructor(readonly amount: number) {}
@@ -339,6 +370,57 @@ describe("tool calls after a checkpoint", () => {
     expect(workers(await sp.journal("s").all())).toEqual([name, name]);
     await sp.prune({ session: "s", keepLast: 1 });
     expect(workers(await all(sp))).not.toContain(undefined);
+  });
+
+  it("of a model have the text and the tool calls of the reply on one line, in the formats of common SDKs", async () => {
+    const sp = await lab.open();
+    const call = { id: "c1", name: "pay", arguments: { order: 88 } };
+    const replies: [unknown, string | undefined][] = [
+      ["Order 88\nis paid.", "Order 88 is paid."],
+      [{ role: "assistant", content: "", toolCalls: [call] }, 'calls pay({"order":88})'],
+      [
+        {
+          content: [
+            { type: "text", text: "I pay." },
+            { type: "tool-call", toolCallId: "c1", toolName: "pay", input: '{"order":88}' },
+          ],
+          finishReason: "tool-calls",
+        },
+        'I pay.; calls pay({"order":88})',
+      ],
+      [
+        { content: [{ type: "tool_use", id: "c1", name: "pay", input: { order: 88n } }] },
+        'calls pay({"order":{"$bigint":"88"}})',
+      ],
+      [
+        {
+          choices: [
+            { message: { role: "assistant", tool_calls: [{ id: "c1", function: { name: "pay", arguments: "{}" } }] } },
+          ],
+        },
+        "calls pay({})",
+      ],
+      [{ answer: 42 }, undefined],
+      [undefined, undefined],
+    ];
+    const agent = onceAgent(async (run) => {
+      for (const [reply] of replies) await run.llm(() => reply);
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const listed = (await sp.journal("s", { all: true, values: 5 }).all()) as JournalEntry[];
+    expect(listed.map(({ reply }) => reply)).toEqual(replies.map(([, line]) => line));
+    const [none] = (await sp.journal("s", { all: true, values: "none" }).all()) as JournalEntry[];
+    expect(none?.reply).toBeUndefined();
+  });
+
+  it("are reported by a rewind with arguments that JSON cannot express", async () => {
+    const sp = await lab.open();
+    const agent = onceAgent(async (run) => {
+      await run.tool({ id: "c1", name: "pay", arguments: { cents: 88n } }, () => "paid");
+    }, 3);
+    await sp.run(agent, { session: "s", input: "go" });
+    const { effectsAfter } = await sp.session("s").rewind({ seq: 0 });
+    expect(effectsAfter).toMatchObject([{ name: "pay", arguments: '{"cents":{"$bigint":"88"}}' }]);
   });
 
   it("are summarised for each checkpoint with the reply, the usage and the duration", async () => {

@@ -16,7 +16,9 @@ describe.each(KINDS)("a completed session of an agent without receive, on $name"
     const sp = await lab.open();
     const error = await errorOf(sp.run(echo, { session: "s", input: "b" }));
     expect(error.code).toBe("INPUT_MISMATCH");
-    expect(error.message).toMatch(/Session "s".*completed another input.*another session id.*leave the input out/);
+    expect(error.message).toMatch(
+      /Session "s".*completed with a different input.*another session id.*leave the input out/,
+    );
     expect(await codeOf(sp.start(echo, { session: "s", input: "b" }))).toBe("INPUT_MISMATCH");
     expect(await codeOf(sp.run(echo, { session: "s", input: "b", resume: true }))).toBe("INPUT_MISMATCH");
   });

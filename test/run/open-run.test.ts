@@ -79,6 +79,10 @@ describe.each(KINDS)("open runs on $name", (kind) => {
     // All further calls of the loop fail in the same way.
     expect(await codeOf(run.llm(() => world.do("model 2")))).toBe("OUTCOME_UNKNOWN");
     expect(await codeOf(run.complete("done"))).toBe("OUTCOME_UNKNOWN");
+    expect(await codeOf(run.fail("another reason"))).toBe("OUTCOME_UNKNOWN");
+    // A loop that passes on what it has caught does not fail again.
+    expect(await run.fail(error)).toMatchObject({ status: "waiting" });
+    expect(await run.fail(new Error("the turn failed", { cause: error }))).toMatchObject({ status: "waiting" });
     await sp.answer("s", { happened: true, result: "from the bank" });
     const again = await open(sp);
     expect(await loop(again, world)).toBe("done");

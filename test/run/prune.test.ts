@@ -68,6 +68,13 @@ describe.each(ALL_KINDS)("pruning a session with runs on $name", (kind) => {
     for (const { reasons, neededBy } of kept) expect(reasons.includes("needed")).toBe(neededBy !== undefined);
   });
 
+  it("keeps the head of a run that has ended as a head, not for a next step", async () => {
+    const sp = await lab.open();
+    await sp.run(worker, { session: "s", input: { steps: 3, tools: 2 } });
+    const { kept } = await sp.prune({ session: "s", keepLast: 1 });
+    expect(kept.map(({ reasons }) => reasons)).toEqual([["head", "last"]]);
+  });
+
   it("applies a limit for automatic checkpoints that was set later with the next save", async () => {
     const sp = await lab.open();
     await sp.run(worker, { session: "s", input: { steps: 5, tools: 3 } });

@@ -62,6 +62,9 @@ it("the queue and the workers list every unfinished run once, with its state", a
   expect(of("tomorrow")?.readyAt).toBe(time + 24 * HOUR);
   expect(of("first")?.priority).toBe(9);
   expect(of("deadly")?.reason).toMatch(/^1 processes? in a row/);
+  for (const run of queue) expect(await sp.queue({ session: run.sessionId }).all()).toEqual([run]);
+  expect(await sp.queue({ session: "ended" }).all()).toEqual([]);
+  expect(await sp.queue({ session: "second", agent: "other" }).all()).toEqual([]);
   expect((await sp.queue({ agent: "other" }).all()).map(({ sessionId }) => sessionId)).toEqual(["alone"]);
 
   const workers = await sp.workers().all();

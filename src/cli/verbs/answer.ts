@@ -5,7 +5,7 @@ import type { Cli } from "../cli.js";
 import { usageError } from "../errors.js";
 import { formatTime, quote } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { suggestResume, suggestResumeOf } from "../resume-hint.js";
+import { ANSWER_THREAD, isThread, suggestResume, suggestResumeOf } from "../resume-hint.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -62,6 +62,7 @@ export const answer = defineVerb<Options>({
     if (options.happened !== undefined && question?.kind === "ask") {
       throw usageError(`The question is not about a tool: ${question.text} Answer it with --value or --text.`);
     }
+    if (!question && info.status === "waiting" && isThread(info)) throw usageError(describeThread(id));
     if (!answered && !question) {
       if (questions.length > 0) throw usageError(`Session ${quote(id)} has no question ${quote(questionId ?? "")}.`);
       throw usageError(await explainNoQuestion(cli, sp, info, branch));
@@ -125,10 +126,7 @@ async function explainNoQuestion(
   info: SessionInfo,
   branch: string | undefined,
 ): Promise<string> {
-  const { id, status, head } = info;
-  if (status === "waiting" && typeof head?.metadata["savepoint:ns"] === "string") {
-    return `Session ${quote(id)} is a LangGraph thread, so its graph must answer: graph.invoke(new Command({ resume: answer }), config).`;
-  }
+  const { id, status } = info;
   const calls = IDLE.includes(status)
     ? ((await sp.session(id, branch === undefined ? {} : { branch }).latest())?.pendingToolCalls ?? [])
     : [];
@@ -138,6 +136,10 @@ async function explainNoQuestion(
   }
   const names = calls.map(({ id: call, name }) => `${name} (${call})`).join(", ");
   return `Session ${quote(id)} does not wait for an answer, but has tool calls without a result: ${names}. Pass --tool <id> --result <json>, or --drop-tool-calls to remove them.`;
+}
+
+function describeThread(id: string): string {
+  return `Session ${quote(id)} is a LangGraph thread, so its graph must answer: ${ANSWER_THREAD}.`;
 }
 
 /** The questions of a branch other than main. Its status is the first event of `watch`. */

@@ -6,7 +6,7 @@ import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
 import { formatBytes, formatCount } from "../format.js";
 import { withoutOpenAdvice } from "../library-message.js";
-import { suggestResume } from "../resume-hint.js";
+import { ANSWER_THREAD, suggestResume } from "../resume-hint.js";
 import { formatStatusCounts, STATUSES } from "../session-status.js";
 import { quoteForShell } from "../shell.js";
 import { storePath } from "../store-path.js";
@@ -224,7 +224,7 @@ function* checkWaiting(infos: readonly SessionInfo[]): Generator<Finding> {
   const sleeping = infos.filter((info) => !asking.includes(info) && !others.includes(info));
   const found: readonly (readonly [readonly SessionInfo[], string])[] = [
     [asking, 'Run "savepoint answer <session>"'],
-    [others, "Resume a LangGraph thread with graph.invoke(new Command({ resume: answer }), config)"],
+    [others, `Resume a LangGraph thread with ${ANSWER_THREAD}`],
     [sleeping, "A worker resumes them when their time comes"],
   ];
   for (const [group, advice] of found) {

@@ -5,7 +5,7 @@ import type { Cli } from "../cli.js";
 import { formatAge, formatDateAndClock, formatCount, formatDuration, formatUsage } from "../format.js";
 import { formatJson, toPrintableJson } from "../json.js";
 import type { ListView } from "../output.js";
-import { suggestResumeOf } from "../resume-hint.js";
+import { isThread, suggestResumeOf } from "../resume-hint.js";
 import { colored, type Text } from "../text.js";
 import { truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -39,7 +39,7 @@ export const journal = defineVerb<Options>({
   },
   async run(cli, [id = ""], { branch, step, limit, full }) {
     const sp = await cli.read();
-    await requireSession(sp, id, branch);
+    const info = await requireSession(sp, id, branch);
     const { output } = cli;
     const isText = output.format === "text";
     const session = sp.session(id, branch === undefined ? {} : { branch });
@@ -70,9 +70,12 @@ export const journal = defineVerb<Options>({
       if (isCurrent) hasCurrent = true;
       return isCurrent;
     };
-    const empty = step === undefined ? "No effects are recorded." : `No effects of step ${step} are recorded.`;
-    if (isText && full) await printFull(cli, counted());
-    else await output.list(counted(), { columns: columnsOf(cli, current), empty });
+    const why = isThread(info) ? `: this is a LangGraph thread. To list its nodes: ${cli.suggest("log", [id])}` : ".";
+    const empty = step === undefined ? `No effects are recorded${why}` : `No effects of step ${step} are recorded.`;
+    if (isText && full) {
+      await printFull(cli, counted());
+      if (totals.isEmpty) output.note(empty);
+    } else await output.list(counted(), { columns: columnsOf(cli, current), empty });
     if (isText && hasCurrent)
       await output.line(output.colors.dim("* belongs to the current step, which has not ended"));
     if (isText && totals.effects > 0) {
@@ -153,7 +156,7 @@ function describeCall({ kind, name, arguments: given }: JournalEntry, maxArgumen
 
 function describeOutcome(entry: Listed, colors: Cli["output"]["colors"], now: number): Text {
   if (entry.kind === "hole") return colors.red(`cannot be read: ${entry.reason}`);
-  const { error, value, outcome, until, attempts, settledBy, duration } = entry;
+  const { error, value, reply, outcome, until, attempts, settledBy, duration } = entry;
   const details = [
     attempts > 1 ? `${attempts} attempts` : "",
     settledBy === undefined
@@ -167,7 +170,7 @@ function describeOutcome(entry: Listed, colors: Cli["output"]["colors"], now: nu
   if (outcome === "running" && entry.kind === "ask") return colors.yellow("waits for an answer");
   if (outcome === "running")
     return until === undefined ? colors.yellow("in progress") : `wakes ${formatAge(until, now)}`;
-  return `${value === undefined ? (more === "" ? "" : "no result") : brief(value)}${more}`;
+  return `${value === undefined ? (more === "" ? "" : "no result") : brief(reply ?? value)}${more}`;
 }
 
 /** What settled an unknown outcome, as it is printed. */
@@ -181,16 +184,8 @@ function describeAgain({ error, settledBy }: JournalEntry): string {
 
 /** A value on one line: text as it is, everything else as JSON. */
 function brief(value: unknown): string {
-  const text = textOf(value) ?? (typeof value === "string" ? value : JSON.stringify(toPrintableJson(value)));
+  const text = typeof value === "string" ? value : JSON.stringify(toPrintableJson(value));
   return text.replace(/\s+/g, " ").trim();
-}
-
-/** The text of a reply that consists of nothing else worth showing. */
-function textOf(value: unknown): string | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { content, text } = value as Record<string, unknown>;
-  const found = [text, content].find((each) => typeof each === "string" && each !== "");
-  return found as string | undefined;
 }
 
 async function printFull({ output }: Cli, entries: AsyncIterable<Listed>): Promise<void> {
@@ -204,7 +199,9 @@ async function printFull({ output }: Cli, entries: AsyncIterable<Listed>): Promi
     const { step, index, startedAt, duration, usage, worker, callId } = entry;
     const { date, clock } = formatDateAndClock(startedAt);
     const took = duration === undefined ? "" : formatDuration(duration);
-    const facts = [`${date} ${clock}`, took, formatUsage(usage), callId ?? "", worker ?? ""].filter(Boolean).join("  ");
+    const facts = [`${date} ${clock}Z`, took, formatUsage(usage), callId ?? "", worker ?? ""]
+      .filter(Boolean)
+      .join("  ");
     await output.line(colored`${colors.bold(`${step ?? "?"}.${index}`)} ${describeName(entry)}  ${colors.dim(facts)}`);
     if (entry.arguments !== undefined) await printLines(output, "  arguments ", entry.arguments);
     if (entry.outcome === "recorded") await printLines(output, "  result    ", entry.value);
@@ -226,6 +223,8 @@ async function printLines(output: Cli["output"], title: string, value: unknown):
 
 /** What the listed effects add up to. */
 class Totals {
+  /** Whether nothing is listed, not even a damaged entry. */
+  isEmpty = true;
   effects = 0;
   unknown = 0;
   #models = 0;
@@ -238,6 +237,7 @@ class Totals {
   #last = 0;
 
   add(entry: Listed): void {
+    this.isEmpty = false;
     if (entry.kind === "hole") return;
     this.effects++;
     this.#first = Math.min(this.#first, entry.startedAt);
@@ -266,7 +266,7 @@ class Totals {
     const start = `${from.date} ${from.clock}`;
     const lines = [
       `Total: ${parts.filter(Boolean).join(", ")}.`,
-      `${start.endsWith(end) ? start : `${start} to ${end}`}.`,
+      `${start.endsWith(end) ? start : `${start} to ${end}`} UTC.`,
     ];
     const line = lines.join(" ");
     return line.length <= columns ? [line] : lines;

@@ -4,7 +4,7 @@ import { describeCheckpoint, requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
 import { formatAge, formatCount, formatTime } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { findQueued, suggestRestart, suggestResume, suggestWorker } from "../resume-hint.js";
+import { ANSWER_THREAD, findQueued, isThread, suggestRestart, suggestResume, suggestWorker } from "../resume-hint.js";
 import { formatStack } from "../run-output.js";
 import { countStatuses, describeSession, formatStatusCounts } from "../session-status.js";
 import { colored, joinParts, Styled, type Text } from "../text.js";
@@ -38,7 +38,7 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
   const interrupted: SessionInfo[] = [];
   const stopped: SessionInfo[] = [];
   const { total, byStatus } = await countStatuses(sp.sessions.list(), (info) => {
-    if (info.questions.length > 0) asking.push(info);
+    if (info.questions.length > 0 || (info.status === "waiting" && isThread(info))) asking.push(info);
     if (info.status === "interrupted") interrupted.push(info);
     if (info.status === "failed" || info.status === "halted") stopped.push(info);
   });
@@ -82,7 +82,9 @@ async function printSummary(cli: Cli, sp: Savepoint): Promise<void> {
       ),
     ];
   });
-  if (asking[0]) output.note(`To answer: ${cli.suggest("answer", [asking[0].id])}`);
+  const asked = asking.find(({ questions }) => questions.length > 0);
+  if (asked) output.note(`To answer: ${cli.suggest("answer", [asked.id])}`);
+  if (asking.some(isThread)) output.note(`To answer a LangGraph thread: ${ANSWER_THREAD}`);
   if (interrupted.length > 0) output.note(`To resume, ${suggestResume(cli)}`);
   if (stopped[0]) output.note(`Why it stopped, and what to do: ${cli.suggest("status", [stopped[0].id])}`);
 }
@@ -157,6 +159,7 @@ export function describePlace(queued: QueuedRun, now: number): string {
   const { state, position, readyAt, external, priority } = queued;
   switch (state) {
     case "queued":
+      if (external) return "ready; only its own program can resume it";
       return `number ${position ?? "?"} of agent ${queued.agent}${priority > 0 ? `, priority ${priority}` : ""}`;
     case "scheduled":
       return readyAt === undefined ? "scheduled" : `scheduled ${formatAge(readyAt, now)}`;
@@ -173,6 +176,7 @@ export function describePlace(queued: QueuedRun, now: number): string {
 function suggestNext(cli: Cli, info: SessionInfo, queued?: QueuedRun): string | undefined {
   const { id, agent, status: current, questions, error, head } = info;
   if (questions.length > 0) return `To answer: ${cli.suggest("answer", [id])}`;
+  if (current === "waiting" && isThread(info)) return `To answer: ${ANSWER_THREAD}`;
   const isAnswered = queued?.state === "queued" && head !== undefined;
   if (current === "interrupted" || isAnswered) {
     return `To resume, ${queued?.external ? "run your program again" : suggestResume(cli)}`;

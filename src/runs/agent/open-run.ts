@@ -140,7 +140,10 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
 
   /** Completes the turn. Resolves when that is durable and the branch is released. */
   complete(output?: unknown): Promise<RunResult<State>>;
-  /** Ends the turn as failed. Its journal is kept: a turn opened with the same name resumes it. */
+  /**
+   * Ends the turn as failed. Its journal is kept: a turn opened with the same name resumes it. If the run has ended before, for example
+   * because it waits for a person, this rejects as all calls do, unless `reason` is the error that said so: then it resolves to that end.
+   */
   fail(reason: unknown): Promise<RunResult<State>>;
   /** Releases the unfinished turn. It can be opened again, in this process or another, and resumes. */
   release(): Promise<void>;

@@ -1,5 +1,6 @@
 /** Reads the usage and the text of a model's reply, in the formats of common SDKs. */
 import type { Usage } from "../../records/index.js";
+import { toJson } from "../../state/index.js";
 import type { EffectUsage } from "../journal/index.js";
 
 /** The property names of token counts in common SDKs. The first that exists counts. */
@@ -51,9 +52,14 @@ export function textOfReply(reply: unknown): string {
   const calls = Array.isArray(toolCalls) ? toolCalls : [];
   const body = [content, text].find((part) => part !== undefined);
   return (
-    (typeof body === "string" ? body : (JSON.stringify(body) ?? "")) +
-    calls.map((call: unknown) => (isRecord(call) ? JSON.stringify([call["name"], call["arguments"]]) : "")).join("")
+    (typeof body === "string" ? body : toText(body)) +
+    calls.map((call: unknown) => (isRecord(call) ? toText([call["name"], call["arguments"]]) : "")).join("")
   );
+}
+
+/** JSON itself throws for a BigInt. */
+function toText(value: unknown): string {
+  return value === undefined ? "" : JSON.stringify(toJson(value));
 }
 
 function amount(value: unknown): number | undefined {

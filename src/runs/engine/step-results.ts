@@ -4,7 +4,7 @@ import type { Usage } from "../../records/index.js";
 import type { EffectKind, LoopVerdict } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
 import { shouldCheckpoint } from "../agent/index.js";
-import { type EffectStart, isError, reviveError, stackOf } from "../journal/index.js";
+import { type EffectStart, isError, reviveError } from "../journal/index.js";
 import type { AttemptResult } from "./attempt.js";
 import { addUsage, textOfReply } from "./reply.js";
 import { isProgrammingError, mayPass } from "./run-error.js";
@@ -56,8 +56,7 @@ export class StepResults {
     addUsage(this.usage, usage);
     this.#updateTrigger(started.kind);
     if ("error" in outcome) {
-      const stack = attempted && "error" in attempted ? stackOf(attempted.error) : undefined;
-      const error = reviveError(outcome.error, stack);
+      const error = reviveError(outcome.error, attempted && "error" in attempted ? attempted.error : undefined);
       this.#errors.set(error, { index, started, delivered, error });
       return { error };
     }

@@ -10,7 +10,7 @@ import {
   type AgentSpec,
   parseRetryOptions,
 } from "../agent/index.js";
-import { toReason } from "../journal/index.js";
+import { isError, toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
 import type { Execution, StepRun } from "../engine/index.js";
 
@@ -125,7 +125,7 @@ export class LiveOpenRun implements OpenRun {
   }
 
   async fail(reason: unknown): Promise<RunResult> {
-    return this.#finish(this.#run.fail(toReason(reason ?? "the run failed")));
+    return this.#finish(this.#run.fail(toReason(reason ?? "the run failed")), isEndedError(reason));
   }
 
   async release(): Promise<void> {
@@ -141,16 +141,39 @@ export class LiveOpenRun implements OpenRun {
     return Promise.race([this.#ended, start()]);
   }
 
-  async #finish(completion: Completion<unknown>): Promise<RunResult> {
+  /** @param isKnown whether the caller has received an error which says that the run has ended */
+  async #finish(completion: Completion<unknown>, isKnown = false): Promise<RunResult> {
     this.#end(completion);
     const result = await this.#execution.finished;
-    if (result.status !== completion.status) throw endedError(result);
+    if (result.status !== completion.status && !isKnown) throw endedError(result);
     return result;
   }
 }
 
+/** The errors which say that an open run has ended. */
+const ENDED_ERRORS = new WeakSet<Error>();
+const MAX_CAUSES = 8;
+
+/** Whether a thrown value, or one of its causes, says that an open run has ended. Never throws. */
+function isEndedError(thrown: unknown): boolean {
+  try {
+    for (let each = thrown, depth = 0; isError(each) && depth < MAX_CAUSES; each = each.cause, depth++) {
+      if (ENDED_ERRORS.has(each)) return true;
+    }
+  } catch {
+    // A getter of an error has thrown.
+  }
+  return false;
+}
+
 /** The error of calls to an open run that has ended. */
 function endedError(result: RunResult): SavepointError {
+  const error = buildEndedError(result);
+  ENDED_ERRORS.add(error);
+  return error;
+}
+
+function buildEndedError(result: RunResult): SavepointError {
   const { session, branch, status } = result;
   const where = describeBranch(session, branch);
   const details = { sessionId: session, branch, status };

@@ -1,6 +1,7 @@
 /** The tool calls between a checkpoint and the head of a branch: what a run that continues from there may do again. */
 import type { CheckpointRow } from "../../records/index.js";
 import { type Heads, isIntact, type RowResult, type SessionReader } from "../../sessions/index.js";
+import { toJson } from "../../state/index.js";
 import { EffectTracker, type EntrySource, readCurrentSource, toSource } from "./effect-history.js";
 import { readEntryPages } from "./entry-pages.js";
 import type { EffectSummary } from "./journal-entry.js";
@@ -29,7 +30,7 @@ export async function readEffectsAfter(
       if (outcome !== "recorded" && outcome !== "unknown") continue;
       if (from && checkpoint?.seq === from.row?.seq) continue;
       const given = effect.arguments;
-      const text = typeof given === "string" ? given : (JSON.stringify(given) ?? "");
+      const text = typeof given === "string" ? given : given === undefined ? "" : JSON.stringify(toJson(given));
       effects.push({ name, callId, arguments: text, step, seq: checkpoint?.seq, outcome });
     }
   };

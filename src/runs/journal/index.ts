@@ -24,4 +24,4 @@ export { readEffectsAfter } from "./effects-after.js";
 export type { EffectSummary, JournalEntry, JournalHole, JournalOptions } from "./journal-entry.js";
 export { readJournal } from "./read-journal.js";
 export { describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
-export { describeThrown, isError, recordError, reviveError, stackOf, toReason } from "./recorded-error.js";
+export { describeThrown, isError, recordError, reviveError, toReason } from "./recorded-error.js";

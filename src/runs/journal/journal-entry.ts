@@ -5,6 +5,7 @@ import { type ClassRegistry, type Hole, type Shadow, shadowToValue, toJson } fro
 import { invalidArgument, validateCount } from "../../util/index.js";
 import type { JournalOperation, Settler } from "./entry.js";
 import { describeThrown } from "./recorded-error.js";
+import { describeReply } from "./reply-text.js";
 
 /** Which effects are listed, and how much of them. */
 export interface JournalOptions {
@@ -64,6 +65,11 @@ export interface JournalEntry {
   readonly settledBy: Settler | undefined;
   /** The value that it returned. */
   readonly value: unknown;
+  /**
+   * Of a model, on one line: the text of its reply and the tools that it calls, such as `calls refund({"order":"88"})`. At most 200
+   * characters. `undefined` if the format of the reply is unknown, or with `values: "none"`.
+   */
+  readonly reply: string | undefined;
   /** The error that it threw; with the outcome `again`, in its last attempt. */
   readonly error: { readonly name: string; readonly message: string } | undefined;
   readonly usage: Usage | undefined;
@@ -129,9 +135,10 @@ export function describeEffect(
   // A sleep and a question have no effect on the outside world, so their outcome is never unknown.
   const isIdle = kind === "sleep" || kind === "ask";
   const unreadable: Hole[] = [];
-  const show = (shadow: Shadow, path: string): unknown => {
+  const decode = (shadow: Shadow, path: string): unknown => {
+    if (values === "none") return undefined;
     try {
-      return boundValue(shadow, values, registry);
+      return shadowToValue(shadow, registry);
     } catch (error) {
       // Its class is not registered here, or fails to decode it. The list of effects is needed all the same.
       unreadable.push({ path, reason: describeThrown(error) });
@@ -139,8 +146,8 @@ export function describeEffect(
     }
   };
   // Only the hash of a model's input is stored.
-  const given = kind === "llm" || args === undefined ? undefined : show(args, "/arguments");
-  const value = outcome && "value" in outcome ? show(outcome.value, "/value") : undefined;
+  const given = kind === "llm" || args === undefined ? undefined : decode(args, "/arguments");
+  const returned = outcome && "value" in outcome ? decode(outcome.value, "/value") : undefined;
   return {
     ...fields,
     holes: [...fields.holes, ...unreadable],
@@ -148,7 +155,7 @@ export function describeEffect(
     kind,
     name,
     callId,
-    arguments: given,
+    arguments: boundValue(given, values),
     startedAt: at,
     duration: kind === "ask" && end?.answeredAt !== undefined ? Math.max(0, end.answeredAt - at) : end?.took,
     attempts: Math.max(
@@ -157,17 +164,16 @@ export function describeEffect(
     ),
     outcome: outcome ? (error ? "failed" : "recorded") : isAgain ? "again" : isIdle ? "running" : open,
     settledBy: operations.flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : [])).at(-1),
-    value,
+    value: boundValue(returned, values),
+    reply: kind === "llm" ? describeReply(returned) : undefined,
     error: error && { name: error.name, message: error.message },
     usage: end?.usage,
     until,
   };
 }
 
-function boundValue(shadow: Shadow, values: "full" | "none" | number, registry: ClassRegistry): unknown {
-  if (values === "none") return undefined;
-  const value = shadowToValue(shadow, registry);
-  if (values === "full") return value;
+function boundValue(value: unknown, values: "full" | "none" | number): unknown {
+  if (typeof values === "string" || value === undefined) return value;
   const text = typeof value === "string" ? value : (JSON.stringify(toJson(value)) ?? "");
   return text.length <= values ? value : `${text.slice(0, values)}…`;
 }

@@ -47,11 +47,12 @@ function record(thrown: unknown, depth: number): RecordedError {
 /**
  * Creates an error from its stored form.
  *
- * @param stack the stack of the original error, if it was thrown in this process
+ * @param thrown the original, if it was thrown in this process: the copies of it and of its causes get their stacks
  */
-export function reviveError(recorded: RecordedError, stack?: string): Error {
+export function reviveError(recorded: RecordedError, thrown?: unknown): Error {
   const { name, message, code, status, transient, cause } = recorded;
-  const options = cause && { cause: reviveError(cause) };
+  const options = cause && { cause: reviveError(cause, causeOf(thrown)) };
+  const stack = stackOf(thrown);
   const error =
     name === "SavepointError"
       ? new SavepointError(code as SavepointErrorCode, message, options)
@@ -76,9 +77,18 @@ export function isError(thrown: unknown): thrown is Error {
 }
 
 /** The stack of a thrown value, if it has one. Never throws. */
-export function stackOf(thrown: unknown): string | undefined {
+function stackOf(thrown: unknown): string | undefined {
   try {
     return isError(thrown) ? thrown.stack : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The cause of a thrown value, if it has one. Never throws. */
+function causeOf(thrown: unknown): unknown {
+  try {
+    return isError(thrown) ? thrown.cause : undefined;
   } catch {
     return undefined;
   }

@@ -1,4 +1,6 @@
-/** Finds the text in the reply of a model, in the formats of common SDKs. Never throws for unknown formats. */
+/** What the reply of a model says, in the formats of common SDKs. Never throws for unknown formats. */
+import { pendingToolCalls } from "../../messages/index.js";
+import { toJson } from "../../state/index.js";
 
 const MAX_DEPTH = 4;
 const TEXT_TYPES: ReadonlySet<unknown> = new Set(["text", "text-delta", "output_text"]);
@@ -7,6 +9,33 @@ const TEXT_TYPES: ReadonlySet<unknown> = new Set(["text", "text-delta", "output_
 export function findReplyText(reply: unknown): string | undefined {
   const text = textIn(reply, 0).trim();
   return text === "" ? undefined : text;
+}
+
+/** The characters of a reply that are described. */
+const MAX_LINE = 200;
+const MAX_ARGUMENTS = 60;
+
+/** The text of a reply and the tools that it calls, on one line; `undefined` if it has neither, or has an unknown format. */
+export function describeReply(reply: unknown): string | undefined {
+  const calls = pendingToolCalls({ messages: [messageOf(reply)] }).map(({ name, arguments: given }) => {
+    const text = typeof given === "string" ? given : (JSON.stringify(toJson(given)) ?? "");
+    return `${name}(${shorten(text, MAX_ARGUMENTS)})`;
+  });
+  const text = findReplyText(reply) ?? "";
+  const parts = [text, calls.length > 0 ? `calls ${calls.join(", ")}` : ""].filter((part) => part !== "");
+  return parts.length > 0 ? shorten(parts.join("; ").replace(/\s+/g, " "), MAX_LINE) : undefined;
+}
+
+/** The message in a reply: chat completions of OpenAI have it in a list of choices. */
+function messageOf(reply: unknown): unknown {
+  if (typeof reply !== "object" || reply === null) return undefined;
+  const { choices, message } = reply as { choices?: unknown; message?: unknown };
+  if (message !== undefined) return message;
+  return Array.isArray(choices) ? messageOf(choices[0]) : reply;
+}
+
+function shorten(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }
 
 function textIn(value: unknown, depth: number): string {

@@ -1,3 +1,3 @@
 /** Reading the queue and the leases of a store: which process runs what, and what waits to be run. Writes nothing. */
-export { listQueue, type QueuedRun, type QueueState } from "./list-queue.js";
+export { listQueue, listQueueOf, type QueuedRun, type QueueState } from "./list-queue.js";
 export { listWorkers, type WorkerInfo } from "./list-workers.js";

@@ -6,17 +6,21 @@ import {
   ALL_WORK,
   type BranchName,
   decodeQueueEntry,
+  HIGHEST_PRIORITY,
   parseQueueEntryKey,
   parseRun,
   parseRunKey,
   parseWorkKey,
   type Question,
   type QueueEntry,
+  queueEntriesOf,
   queueEntryKey,
   queueIndexKey,
+  readyWork,
+  runsOf,
 } from "../../records/index.js";
 import { SessionReader } from "../../sessions/index.js";
-import { scanPages } from "../../store/index.js";
+import { type KeyRange, scanPages } from "../../store/index.js";
 import { isSavepointError } from "../../errors.js";
 import { type BranchStatus, readBranchStatuses } from "../status/index.js";
 
@@ -37,7 +41,7 @@ export interface QueuedRun {
   readonly branch: string;
   readonly agent: string;
   readonly state: QueueState;
-  /** Its place among the queued runs of its agent, from 1; `undefined` in every other state. */
+  /** Its place among the queued runs of its agent, from 1; `undefined` in every other state, and if no worker can run it. */
   readonly position: number | undefined;
   /** From 0 to 9. Higher priorities are run first. */
   readonly priority: number;
@@ -61,23 +65,13 @@ export async function* listQueue(context: Context, agent: string | undefined): A
   const { store } = context;
   const now = await store.now();
   const positions = new Map<string, number>();
-  const toRun = ({ session, branch, entry }: StoredEntry, status: BranchStatus): QueuedRun | undefined => {
-    const state = decideState(entry, status, now);
+  const toRun = (stored: StoredEntry, status: BranchStatus): QueuedRun | undefined => {
+    const state = decideState(stored.entry, status, now);
     if (state === undefined) return undefined;
-    const position = state === "queued" ? (positions.get(entry.agent) ?? 0) + 1 : undefined;
-    if (position !== undefined) positions.set(entry.agent, position);
-    return {
-      sessionId: session,
-      branch,
-      agent: entry.agent,
-      state,
-      position,
-      priority: entry.priority,
-      readyAt: entry.readyAt ?? undefined,
-      external: entry.external,
-      questions: (state === "waiting" && status.run?.questions) || [],
-      reason: status.reason,
-    };
+    const isRunnable = state === "queued" && !stored.entry.external;
+    const position = isRunnable ? (positions.get(stored.entry.agent) ?? 0) + 1 : undefined;
+    if (position !== undefined) positions.set(stored.entry.agent, position);
+    return describeRun(stored, status, state, position);
   };
   for await (const page of scanPages(store, ALL_WORK)) {
     const entries = await readEntries(
@@ -103,7 +97,71 @@ export async function* listQueue(context: Context, agent: string | undefined): A
       if (run) yield run;
     }
   }
-  yield* listQuarantined(context, agent);
+  yield* listQuarantined(context, ALL_RUNS, agent);
+}
+
+/**
+ * Lists what {@link listQueue} does of one session, reading only the records of this session and, for its position, the keys of the
+ * work that is ready before it.
+ */
+export async function* listQueueOf(
+  context: Context,
+  sessionId: string,
+  agent: string | undefined,
+): AsyncGenerator<QueuedRun> {
+  const { store } = context;
+  const now = await store.now();
+  for await (const page of scanPages(store, queueEntriesOf(sessionId))) {
+    const entries = page.flatMap((record): StoredEntry[] => {
+      const entry = "value" in record ? decodeQueueEntry(record.value) : undefined;
+      return entry && isOfAgent(entry, agent) ? [{ ...parseQueueEntryKey(record.key), entry }] : [];
+    });
+    for (const [stored, status] of await withStatuses(context, entries)) {
+      const state = decideState(stored.entry, status, now);
+      if (state === undefined) continue;
+      const position = state === "queued" ? await findPosition(store, stored, now) : undefined;
+      yield describeRun(stored, status, state, position);
+    }
+  }
+  yield* listQuarantined(context, runsOf(sessionId), agent);
+}
+
+/** The place of an entry that a worker can run now; `undefined` if it has no index key, because no worker can run it. */
+async function findPosition(
+  store: Context["store"],
+  { session, branch, entry }: StoredEntry,
+  now: number,
+): Promise<number | undefined> {
+  const { agent, priority } = entry;
+  const own = queueIndexKey(session, branch, entry);
+  if (own === undefined || entry.owner !== undefined) return undefined;
+  let position = 1;
+  for (let each = HIGHEST_PRIORITY; each >= priority; each--) {
+    const { from, to } = readyWork(agent, each, now);
+    const range = { from, to: each === priority ? own : to };
+    for await (const page of scanPages(store, range)) position += page.length;
+  }
+  return position;
+}
+
+function describeRun(
+  { session, branch, entry }: StoredEntry,
+  status: BranchStatus,
+  state: QueueState,
+  position: number | undefined,
+): QueuedRun {
+  return {
+    sessionId: session,
+    branch,
+    agent: entry.agent,
+    state,
+    position,
+    priority: entry.priority,
+    readyAt: entry.readyAt ?? undefined,
+    external: entry.external,
+    questions: (state === "waiting" && status.run?.questions) || [],
+    reason: status.reason,
+  };
 }
 
 /** A queue entry with the branch that it belongs to. */
@@ -147,9 +205,13 @@ function decideState(entry: QueueEntry, { status, run }: BranchStatus, now: numb
   }
 }
 
-/** Runs that have crashed too many processes. They have no queue entry, so all records of runs are read. */
-async function* listQuarantined(context: Context, agent: string | undefined): AsyncGenerator<QueuedRun> {
-  for await (const page of scanPages(context.store, ALL_RUNS)) {
+/** Runs that have crashed too many processes. They have no queue entry, so the records of runs are read. */
+async function* listQuarantined(
+  context: Context,
+  records: KeyRange,
+  agent: string | undefined,
+): AsyncGenerator<QueuedRun> {
+  for await (const page of scanPages(context.store, records)) {
     const entries = page.flatMap((record) => {
       const name = "value" in record && record.value.includes('"quarantined":') ? parseRunKey(record.key) : undefined;
       const run = name && "value" in record ? parseRun(record.value) : undefined;

@@ -156,7 +156,7 @@ export function inputMismatch(sessionId: string, branch: string): SavepointError
 function inputAfterCompletion(sessionId: string, branch: string, agent: string): SavepointError<"INPUT_MISMATCH"> {
   return new SavepointError(
     "INPUT_MISMATCH",
-    `${describeBranch(sessionId, branch)} has completed another input, and agent ${JSON.stringify(agent)} accepts one input per session because it has no "receive". Use another session id for this input, or leave the input out to get the recorded result.`,
+    `${describeBranch(sessionId, branch)} has completed with a different input, and agent ${JSON.stringify(agent)} accepts one input per session because it has no "receive". Use another session id for this input, or leave the input out to get the recorded result.`,
     { details: { sessionId, branch } },
   );
 }

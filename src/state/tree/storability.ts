@@ -5,6 +5,7 @@
  * original has, such as symbol keys or named properties of an array, is rejected instead of being lost.
  */
 import { SavepointError } from "../../errors.js";
+import { withUserStack } from "../../util/index.js";
 import { MAX_DEPTH } from "./limits.js";
 import { type Path, pathToPointer } from "./pointer.js";
 
@@ -48,11 +49,8 @@ export function invalidState(
   options?: ErrorOptions,
 ): SavepointError<"INVALID_STATE"> {
   const pointer = pathToPointer(path);
-  return new SavepointError(
-    "INVALID_STATE",
-    `The state cannot be stored: ${pointer === "" ? "it" : pointer} is ${what}. ${advice} Nothing was saved.`,
-    { ...options, details: { path: pointer } },
-  );
+  const message = `The state cannot be stored: ${pointer === "" ? "it" : pointer} is ${what}. ${advice} Nothing was saved.`;
+  return withUserStack(() => new SavepointError("INVALID_STATE", message, { ...options, details: { path: pointer } }));
 }
 
 /** The error for nesting beyond {@link MAX_DEPTH}. Its most frequent cause is a cycle, which the message then names. */
