@@ -13,6 +13,9 @@ import {
   type StreamEvent,
 } from "../../index.js";
 import { type AiState, invalidArgument, isObject } from "./sdk.js";
+import { parseState } from "./transcript.js";
+import { type Chunk, toChunks } from "./ui-chunks.js";
+import { continuedMessage } from "./ui-messages.js";
 
 /** The name under which the chunks of a turn are recorded. */
 const UI = "ui";
@@ -40,9 +43,6 @@ export type UIResponseOptions<Message extends UIMessage = UIMessage> = Omit<
   "generateMessageId"
 > &
   ResumeOptions & { readonly status?: number; readonly statusText?: string };
-
-/** A chunk of a UI message stream. */
-type Chunk = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 const HEADERS: Readonly<Record<string, string>> = {
   "content-type": "text/event-stream",
@@ -82,7 +82,11 @@ export async function resumeUIMessageStreamResponse(
   });
   const isActive = info?.status === "running" || info?.status === "interrupted";
   if (!isActive) return new Response(null, { status: 204 });
-  return toResponse(sp.stream(chatId, { patience: options.patience ?? "5s" }), options);
+  const state = (await sp.session<AiState>(chatId).latest())?.state;
+  // The client builds the message from the stream alone, so it needs what the message contained before this turn, too.
+  const continued = Array.isArray(state?.messages) ? continuedMessage(parseState(chatId, state)) : undefined;
+  const events = sp.stream(chatId, { patience: options.patience ?? "5s" });
+  return toResponse(events, options, continued ? toChunks(continued) : []);
 }
 
 /** A response that follows the recorded chunks of a turn. */
@@ -97,14 +101,22 @@ export function followTurn(
 function toResponse(
   events: AsyncGenerator<StreamEvent, StreamEnd>,
   { headers, status = 200, statusText = "" }: UIResponseOptions,
+  continued: readonly Chunk[] = [],
 ): Response {
   const merged = new Headers(HEADERS);
   new Headers(headers).forEach((value, name) => merged.set(name, value));
-  return new Response(toBody(events), { status, statusText, headers: merged });
+  return new Response(toBody(events, continued), { status, statusText, headers: merged });
 }
 
-/** The chunks as server-sent events. They are read as fast as the client reads them. */
-function toBody(events: AsyncGenerator<StreamEvent, StreamEnd>): ReadableStream<Uint8Array> {
+/**
+ * The chunks as server-sent events. They are read as fast as the client reads them.
+ *
+ * @param continued what follows the first chunk: the earlier parts of the message
+ */
+function toBody(
+  events: AsyncGenerator<StreamEvent, StreamEnd>,
+  continued: readonly Chunk[],
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const encode = (chunk: Chunk): Uint8Array => encoder.encode(`data: ${JSON.stringify(chunk)}\n\n`);
   let last: string | undefined;
@@ -122,8 +134,11 @@ function toBody(events: AsyncGenerator<StreamEvent, StreamEnd>): ReadableStream<
             }
             if (value.type === "reset") throw brokenOff("another attempt of the turn has replaced it");
             if (value.name !== UI) continue;
+            const isFirst = last === undefined;
             last = (value.delta as Chunk).type;
-            return controller.enqueue(encode(value.delta as Chunk));
+            controller.enqueue(encode(value.delta as Chunk));
+            if (isFirst) for (const chunk of continued) controller.enqueue(encode(chunk));
+            return;
           }
         } catch (error) {
           controller.error(error);
