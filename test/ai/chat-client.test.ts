@@ -1,71 +1,14 @@
 // Chats with the SDK's own client: its transport, and the state machine behind `useChat()`, over HTTP.
 import { describe, expect, it } from "vitest";
-import type { ChatStatus, UIMessage } from "ai";
+import type { UIMessage } from "ai";
 import { z } from "zod";
 import { type AiState, uiMessages } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
 import { openLab, until } from "../run/lab.js";
 import { ALL, answer, Reading, REPLY, serveChats, Teller, textOf } from "./chat.js";
 import { call, text } from "./models.js";
-import {
-  AbstractChat,
-  convertToModelMessages,
-  DefaultChatTransport,
-  lastAssistantMessageIsCompleteWithApprovalResponses,
-  lastAssistantMessageIsCompleteWithToolCalls,
-  readUIMessageStream,
-  tool,
-  VERSION,
-} from "./sdk.js";
-
-/** What `useChat()` keeps, without React. */
-class ChatState {
-  status: ChatStatus = "ready";
-  error: Error | undefined;
-  readonly pushMessage = (message: UIMessage): void => void (this.messages = [...this.messages, message]);
-  readonly popMessage = (): void => void (this.messages = this.messages.slice(0, -1));
-  readonly replaceMessage = (index: number, message: UIMessage): void =>
-    void (this.messages = this.messages.map((each, at) => (at === index ? structuredClone(message) : each)));
-  readonly snapshot = <T>(value: T): T => structuredClone(value);
-
-  constructor(public messages: UIMessage[]) {}
-}
-
-/** A page with `useChat({ id: "s", messages })`. */
-class Page extends AbstractChat<UIMessage> {
-  constructor(
-    readonly api: string,
-    messages: UIMessage[] = [],
-  ) {
-    super({
-      id: "s",
-      state: new ChatState(messages),
-      transport: new DefaultChatTransport({ api }),
-      generateId: () => "m1",
-      sendAutomaticallyWhen: (options) =>
-        lastAssistantMessageIsCompleteWithApprovalResponses(options) ||
-        lastAssistantMessageIsCompleteWithToolCalls(options),
-    });
-  }
-
-  get shown(): UIMessage[] {
-    return this.messages;
-  }
-
-  /** The text of the last message. */
-  get text(): string {
-    const last = this.messages.at(-1);
-    return last ? textOf(last) : "";
-  }
-
-  async untilReady(): Promise<void> {
-    await until(
-      () => this.status === "ready" || this.status === "error",
-      () => `the reply, the page shows ${JSON.stringify(this.messages)}`,
-    );
-    if (this.error) throw this.error;
-  }
-}
+import { Page } from "./page.js";
+import { convertToModelMessages, DefaultChatTransport, readUIMessageStream, tool, VERSION } from "./sdk.js";
 
 describe(`the client of AI SDK ${VERSION}`, () => {
   it("reconnects over HTTP", async (context) => {

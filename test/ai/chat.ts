@@ -5,10 +5,12 @@ import type { AddressInfo } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import type { UIMessage, UIMessageChunk } from "ai";
 import {
+  type AiState,
   durable,
   type DurableOptions,
   type DurableRun,
   resumeUIMessageStreamResponse,
+  uiMessages,
 } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
 import { createGate, type Gate, until } from "../run/lab.js";
@@ -141,7 +143,7 @@ export class Reading {
 export const textOf = ({ parts }: UIMessage): string =>
   parts.map((part) => (part.type === "text" ? part.text : "")).join("");
 
-/** Serves `POST /api/chat`, by a function, and `GET /api/chat/:id/stream`. Returns the URL of the first. */
+/** Serves `POST /api/chat`, by a function, `GET /api/chat/:id/stream`, and `GET /api/chat`: the chat "s". Returns the URL of the first. */
 export async function serveChats(
   sp: Savepoint,
   post: (body: { id: string; messages: UIMessage[] }) => Promise<Response>,
@@ -149,7 +151,9 @@ export async function serveChats(
   const server = createServer((request, response) => {
     const respond = async (): Promise<Response> => {
       const [, id = ""] = /^\/api\/chat\/([^/]+)\/stream$/.exec(request.url ?? "") ?? [];
-      if (request.method !== "POST") return resumeUIMessageStreamResponse(sp, decodeURIComponent(id));
+      if (request.method === "GET" && id === "")
+        return Response.json({ messages: await uiMessages(sp.session<AiState>("s")) });
+      if (request.method === "GET") return resumeUIMessageStreamResponse(sp, decodeURIComponent(id));
       return post(JSON.parse(Buffer.concat(await request.toArray()).toString()) as never);
     };
     respond().then(
