@@ -1,8 +1,28 @@
-/** The parts of a stored UI message as chunks of a UI message stream. */
+/** Chunks of UI message streams: with ids that each attempt of a turn has again, and made of stored messages. */
 import type { UIMessage } from "ai";
 
 /** A chunk of a UI message stream. */
 export type Chunk = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/**
+ * Numbers the texts of a stream. Their ids only tell them apart while they are streamed, but many are random: a reader of an attempt that
+ * was cut off could never continue with the next one.
+ */
+export class TextIds {
+  #count = 0;
+  /** The ids of texts that have not ended. */
+  readonly #ids = new Map<string, string>();
+
+  rename(chunk: Chunk): Chunk {
+    const [, kind, phase] = /^(text|reasoning)-(start|delta|end)$/.exec(chunk.type) ?? [];
+    if (kind === undefined) return chunk;
+    const key = `${kind} ${String(chunk["id"])}`;
+    if (phase === "start") this.#ids.set(key, `${kind}-${++this.#count}`);
+    const id = this.#ids.get(key);
+    if (phase === "end") this.#ids.delete(key);
+    return id === undefined ? chunk : { ...chunk, id };
+  }
+}
 
 type Part = Readonly<Record<string, unknown>>;
 

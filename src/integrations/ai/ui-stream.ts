@@ -14,7 +14,7 @@ import {
 } from "../../index.js";
 import { type AiState, invalidArgument, isObject } from "./sdk.js";
 import { parseState } from "./transcript.js";
-import { type Chunk, toChunks } from "./ui-chunks.js";
+import { type Chunk, TextIds, toChunks } from "./ui-chunks.js";
 import { continuedMessage } from "./ui-messages.js";
 
 /** The name under which the chunks of a turn are recorded. */
@@ -210,12 +210,14 @@ export class UIStream {
   }
 
   async *#chunks(): AsyncGenerator<Chunk> {
+    const ids = new TextIds();
     for await (const chunk of this.#open()) {
       if (!isObject(chunk) || typeof chunk["type"] !== "string") {
         throw invalidArgument("run.toUIMessageStreamResponse() needs a stream of chunks, each with a type.", { chunk });
       }
       // Each attempt of the turn has the same id, also if the source generates another one each time.
-      yield (chunk["type"] === "start" ? { ...chunk, messageId: this.#messageId } : chunk) as Chunk;
+      if (chunk["type"] === "start") yield { ...chunk, type: "start", messageId: this.#messageId };
+      else yield ids.rename(chunk as Chunk);
     }
   }
 
