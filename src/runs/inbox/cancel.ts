@@ -58,7 +58,7 @@ export async function requestCancel(
       checks,
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(halted, context.registry) },
-        // Nobody follows its deltas any more.
+        // Its deltas are not needed any more.
         ...(journal?.stream
           ? [{ key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, stream: endStream(journal) }) }]
           : []),
