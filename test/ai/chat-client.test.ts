@@ -105,6 +105,17 @@ describe(`the client of AI SDK ${VERSION}`, () => {
     expect(textOf(stored[1] as UIMessage)).toBe("May I? Paid in Lisbon today.");
     expect(outline(page.shown)).toEqual(outline(stored));
     expect(outline(reloaded.shown)).toEqual(outline(stored));
+    // An answer again, as after a lost connection, replays the recorded reply: also with what the page has got of it.
+    const said = { 4: "", 5: "Paid in Lisbon today.", 7: "Paid in Lisbon today." };
+    for (const [count, expected] of Object.entries(said)) {
+      const [asked, reply] = page.shown as [UIMessage, UIMessage];
+      const body = JSON.stringify({
+        id: "s",
+        messages: [asked, { ...reply, parts: reply.parts.slice(0, Number(count)) }],
+      });
+      const again = await new Reading(await fetch(page.api, { method: "POST", body })).ended;
+      expect([count, again.text]).toEqual([count, expected]);
+    }
     expect(teller.calls).toBe(3);
     const { messages = [] } = (await sp.session<AiState>("s").latest())?.state ?? {};
     expect(messages.map(({ role }) => role)).toEqual("user assistant tool tool assistant tool assistant".split(" "));

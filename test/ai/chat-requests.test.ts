@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type AiState, durable, resumeUIMessageStreamResponse, uiMessages } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
 import { codeOf, type Lab, openLab } from "../run/lab.js";
+import { text } from "./models.js";
 import { ALL, answer, Reading, REPLY, Teller, textOf } from "./chat.js";
 import { createUIMessageStream, streamText, VERSION } from "./sdk.js";
 
@@ -69,6 +70,25 @@ describe(`chats with AI SDK ${VERSION}`, () => {
     expect(message.parts.find(({ type }) => type === "data-note")).toEqual({ type: "data-note", data: { $: "x" } });
     await run.ended();
     expect((await sp.session<AiState>("s").latest())?.state.messages).toHaveLength(2);
+  });
+
+  it("a reply on another branch is resumed there", async (context) => {
+    const lab = await openLab(context);
+    const sp = await lab.open();
+    const teller = new Teller([[text("one two three four five six seven eight")]]);
+    teller.say(8);
+    const first = await answer(sp, teller);
+    await first.run.ended();
+    const { seq = 0 } = (await sp.session("s").latest()) ?? {};
+    await sp.session("s").fork({ seq }, { branch: "what-if" });
+    const { run } = await answer(sp, teller, { branch: "what-if", turn: "m2" });
+    expect((await resumeUIMessageStreamResponse(sp, "s")).status).toBe(204);
+    const resumed = new Reading(await resumeUIMessageStreamResponse(sp, "s", { branch: "what-if" }));
+    teller.say(16);
+    await run.ended();
+    expect((await resumed.ended).text).toBe("one two three four five six seven eight");
+    expect(await uiMessages(sp.session<AiState>("s", { branch: "what-if" }))).toHaveLength(4);
+    expect((await resumeUIMessageStreamResponse(sp, "s", { branch: "none" })).status).toBe(204);
   });
 
   it("invalid arguments are rejected before anything starts", async (context) => {

@@ -76,6 +76,9 @@ describe("the recorded deltas of a run", () => {
     const reading = new Reading(await lab.open());
     await reading.ended;
     expect(reading.events.map((event) => event.type === "delta" && event.delta)).toEqual(deltas);
+    const sent = await new Response(toEventStream(sp.stream("s"))).text();
+    expect(sent).toContain('"delta":[["a","1"]]');
+    expect(sent).toContain('"delta":{"$":["x"]}');
     expect(failures).toHaveLength(1);
     expect(failures[0]).toContain("cannot be stored");
   });

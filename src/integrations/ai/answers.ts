@@ -7,10 +7,10 @@ import { createHash } from "node:crypto";
 import { findUnansweredCalls, partsOf } from "./messages.js";
 import { invalidArgument, type ModelMessage, type SdkPart } from "./sdk.js";
 
-/** Whether an input is a reply that was sent again with answers. */
+/** Whether an input is a reply that was sent again with answers, perhaps with the beginning of what the model has said after them. */
 export function isAnsweredReply(input: readonly ModelMessage[]): boolean {
   const isReply = input.every(({ role }) => role === "assistant" || role === "tool");
-  return isReply && input[0]?.role === "assistant" && input.at(-1)?.role === "tool";
+  return isReply && input[0]?.role === "assistant" && input.some(({ role }) => role === "tool");
 }
 
 /**
@@ -18,10 +18,12 @@ export function isAnsweredReply(input: readonly ModelMessage[]): boolean {
  * callers name turns.
  */
 export function nameAnswer(turn: string, input: readonly ModelMessage[]): string {
-  const answered = partsOf(input.at(-1) ?? { content: [] }).map(({ type, toolCallId, approvalId }) => [
-    type,
-    approvalId ?? toolCallId,
-  ]);
+  const asked = new Set(input.flatMap(partsOf).filter(isRequest).map(idOf));
+  const last = input.filter(({ role }) => role === "tool").at(-1);
+  const answered = partsOf(last ?? { content: [] })
+    // The result of an approved call is no answer of the client. It is there only if the client has got it already.
+    .filter(({ type, toolCallId }) => type !== "tool-result" || !asked.has(toolCallId))
+    .map(({ toolCallId, approvalId }) => approvalId ?? toolCallId);
   const hash = createHash("sha256").update(JSON.stringify(answered)).digest("base64url");
   return `${turn}/${hash.slice(0, 16)}`;
 }
@@ -54,6 +56,7 @@ export function keepAnswers(history: readonly ModelMessage[], input: readonly Mo
 }
 
 const isCall = ({ type }: SdkPart): boolean => type === "tool-call";
+const isRequest = ({ type }: SdkPart): boolean => type === "tool-approval-request";
 const idOf = ({ toolCallId }: SdkPart): unknown => toolCallId;
 
 /** The ids of requests for approval without a response. */

@@ -26,8 +26,7 @@ export type UIStreamSource =
   | ReadableStream<object>
   | AsyncIterable<object>;
 
-/** Options of {@link resumeUIMessageStreamResponse}. */
-export interface ResumeOptions {
+interface ResponseOptions {
   readonly headers?: NonNullable<ResponseInit["headers"]>;
   /**
    * How long to wait for a process that resumes an interrupted turn. After that, the connection is broken off, so that the client
@@ -37,12 +36,18 @@ export interface ResumeOptions {
   readonly patience?: Duration;
 }
 
+/** Options of {@link resumeUIMessageStreamResponse}. */
+export interface ResumeOptions extends ResponseOptions {
+  /** @default "main" */
+  readonly branch?: string;
+}
+
 /** Options of `run.toUIMessageStreamResponse()`: those of the SDK, without `generateMessageId`. */
 export type UIResponseOptions<Message extends UIMessage = UIMessage> = Omit<
   UIMessageStreamOptions<Message>,
   "generateMessageId"
 > &
-  ResumeOptions & { readonly status?: number; readonly statusText?: string };
+  ResponseOptions & { readonly status?: number; readonly statusText?: string };
 
 const HEADERS: Readonly<Record<string, string>> = {
   "content-type": "text/event-stream",
@@ -75,17 +80,18 @@ export async function resumeUIMessageStreamResponse(
   chatId: string,
   options: ResumeOptions = {},
 ): Promise<Response> {
-  const info = await sp.sessions.load(chatId).catch((error: unknown) => {
+  const { branch = "main", patience = "5s" } = options;
+  const info = await sp.sessions.load(chatId, { branch }).catch((error: unknown) => {
     // No session has such an id.
     if (isSavepointError(error, "INVALID_ID")) return undefined;
     throw error;
   });
   const isActive = info?.status === "running" || info?.status === "interrupted";
   if (!isActive) return new Response(null, { status: 204 });
-  const state = (await sp.session<AiState>(chatId).latest())?.state;
+  const state = (await sp.session<AiState>(chatId, { branch }).latest())?.state;
   // The client builds the message from the stream alone, so it needs what the message contained before this turn, too.
   const continued = Array.isArray(state?.messages) ? continuedMessage(parseState(chatId, state)) : undefined;
-  const events = sp.stream(chatId, { patience: options.patience ?? "5s" });
+  const events = sp.stream(chatId, { branch, patience });
   return toResponse(events, options, continued ? toChunks(continued) : []);
 }
 

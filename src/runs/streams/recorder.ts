@@ -68,8 +68,9 @@ export class StreamRecorder {
   #recorded = 0;
   /** Whether the next write starts a new range. */
   #isNew = true;
-  /** The effects that deltas were recorded of. */
+  /** The effects of the newest step that deltas were recorded of. Those of earlier steps are not executed again. */
   readonly #effects = new Set<string>();
+  #step = 0;
   /** Decides which of the stored entries the next write keeps; `undefined` to keep all. */
   #keep: ((entry: StreamEntry) => boolean) | undefined;
   /** Whether what the previous attempt has stored is part of the range. */
@@ -149,8 +150,15 @@ export class StreamRecorder {
       this.#pending.push(entry);
       this.#pendingSize += size;
     }
-    if (entry.effect) this.#effects.add(keyOf(entry.effect));
+    this.#note(entry);
     this.#schedule();
+  }
+
+  #note({ effect }: StreamEntry): void {
+    if (!effect) return;
+    if (effect[0] > this.#step) this.#effects.clear();
+    this.#step = Math.max(this.#step, effect[0]);
+    this.#effects.add(keyOf(effect));
   }
 
   /** Resolves when few characters wait to be written. */
@@ -196,7 +204,7 @@ export class StreamRecorder {
       if (this.#isNew) this.#pending = [...kept, ...added];
       else this.#pending = added;
     }
-    for (const { effect } of kept) if (effect) this.#effects.add(keyOf(effect));
+    for (const entry of kept) this.#note(entry);
     this.#pendingSize = this.#pending.reduce((sum, entry) => sum + sizeOf(entry), 0);
     if (this.#isNew) this.#recorded = this.#pendingSize;
   }
