@@ -20,6 +20,7 @@ const NAMES = [
   "start",
   "langgraph",
   "ai",
+  "chat",
   "claude",
   "postgres",
 ];

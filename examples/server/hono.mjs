@@ -10,6 +10,7 @@ const app = new Hono();
 app.post("/api/chat", async (c) => chats.post(await c.req.json().catch(() => ({}))));
 app.get("/api/chat/:id", (c) => chats.show(c.req.param("id")));
 app.get("/api/chat/:id/stream", (c) => chats.follow(c.req.param("id")));
+app.post("/api/chat/:id/stop", (c) => chats.stop(c.req.param("id")));
 app.post("/api/chat/:id/answer", async (c) => chats.answer(c.req.param("id"), await c.req.json().catch(() => ({}))));
 
 const port = Number(process.env["PORT"] ?? 3000);

@@ -23,6 +23,8 @@ async function route(request) {
       return chats.show(id);
     case "GET :id stream":
       return chats.follow(id);
+    case "POST :id stop":
+      return chats.stop(id);
     case "POST :id answer":
       return chats.answer(id, await parse(request));
     default:

@@ -132,6 +132,7 @@ export {
   encodeJournal,
   encodeQueuedInput,
   encodeRun,
+  endStream,
   inboxKey,
   type InboxRecord,
   inputKey,

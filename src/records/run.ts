@@ -126,6 +126,11 @@ export function itemsOfStream({ tape, stream }: JournalRecord): Piece | undefine
   return { tape: streamTape(tape), start: stream.first, count: stream.count };
 }
 
+/** The deltas of a turn that another process has ended, so that they are freed. */
+export function endStream({ stream }: JournalRecord): StreamPosition | undefined {
+  return stream && { ...stream, isEnded: true };
+}
+
 /** All items that a journal keeps: the entries of its step, and earlier ones that no checkpoint lists yet. */
 export function itemsOfJournal({ tape, first, count, listedFrom = first }: JournalRecord): Piece {
   const start = Math.min(first, listedFrom);

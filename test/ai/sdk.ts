@@ -10,10 +10,14 @@ const [sdk, sdkTest]: unknown[] =
     : await Promise.all([import("ai"), import("ai/test")]);
 
 export const {
+  AbstractChat,
+  convertToModelMessages,
   createUIMessageStream,
   DefaultChatTransport,
   generateObject,
   generateText,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
   Output,
   readUIMessageStream,
   stepCountIs,

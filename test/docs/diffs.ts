@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 /** The program before and after the first diff of a page that contains a text. */
 export function readDiff(page: string, containing: string): { readonly before: string; readonly after: string } {
   const text = readFileSync(`${root}${page}`, "utf8");
-  const diffs = [...text.matchAll(/^```diff\n([^]*?)^```/gm)].map((match) => match[1] ?? "");
+  const diffs = [...text.matchAll(/^```diff[^\n]*\n([^]*?)^```/gm)].map((match) => match[1] ?? "");
   const diff = diffs.find((each) => each.includes(containing));
   if (diff === undefined) throw new Error(`${page} has no diff with ${containing}.`);
   const lines = (without: string): string =>

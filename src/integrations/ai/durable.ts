@@ -4,6 +4,7 @@
  */
 import type { OpenRun, OpenRunOptions, RunResult, Savepoint } from "../../index.js";
 import { createHash } from "node:crypto";
+import { isAnsweredReply, nameAnswer } from "./answers.js";
 import { parseMessages } from "./messages.js";
 import { wrapModel } from "./model.js";
 import { type AiState, invalidArgument, isObject, type ModelMessage } from "./sdk.js";
@@ -24,6 +25,10 @@ export interface DurableOptions extends Omit<OpenRunOptions, "initial" | "receiv
   /**
    * The input of the turn. It is stored in the commit that claims the turn, so a turn that has started never lacks it, and
    * `run.messages()` returns it with the messages before. A turn that is resumed keeps the input that it was started with.
+   *
+   * It may be the last message of `useChat()`, converted: the message of the user, or the last reply with answers to its tool calls
+   * (approvals, and results of tools in the browser). Of such a reply, the answers are the input, and `turn` may be its id: each
+   * answer is a turn of its own.
    */
   readonly messages?: string | ModelMessage | readonly ModelMessage[] | undefined;
 }
@@ -98,8 +103,10 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
   if (typeof (opener as Partial<Savepoint> | undefined)?.openRun !== "function") {
     throw invalidArgument("durable() needs an open Savepoint: durable(await Savepoint.open(url), { session }).");
   }
-  const { messages, ...turn } = options;
+  const { messages, ...rest } = options;
   const input = messages === undefined ? undefined : parseMessages(messages);
+  const isAnswer = input !== undefined && isAnsweredReply(input);
+  const turn = isAnswer && typeof rest.turn === "string" ? { ...rest, turn: nameAnswer(rest.turn, input) } : rest;
   const start = (state: AiState): AiState => startTurn(state, input, turn.turn);
   const run = await sp.openRun<AiState>({
     ...turn,

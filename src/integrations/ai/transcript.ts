@@ -5,6 +5,7 @@
  * is the assistant's message. If `complete()` gets the SDK's result, the messages in it replace those of the loop.
  */
 import { SavepointError } from "../../index.js";
+import { keepAnswers } from "./answers.js";
 import { appendInput, cleanMessage, findUnansweredCalls, partsOf, replyToMessage } from "./messages.js";
 import { type AiState, isObject, type ModelMessage, type PromptMessage, type SdkPart } from "./sdk.js";
 
@@ -55,9 +56,8 @@ export class Transcript {
    * `undefined` if the reply is a message of its own.
    */
   get continuedId(): string | undefined {
-    const end = this.#messages.map(({ role }) => role).lastIndexOf("user") + 1;
-    const at = this.#messages.findIndex(({ role }, index) => index >= end && role === "assistant");
-    return at >= 0 && at < this.#from ? this.#ids[at] : undefined;
+    const at = findContinuedReply(this.#messages, this.#from);
+    return at === undefined ? undefined : this.#ids[at];
   }
 
   /** Adds the input of the turn. Returns the messages to call the SDK with. */
@@ -162,6 +162,18 @@ export class Transcript {
   }
 }
 
+/**
+ * The index of the message with which the reply begins that a turn continues: the user has said nothing since. `undefined` if the
+ * reply of the turn is a message of its own.
+ *
+ * @param from where the messages of the turn begin
+ */
+export function findContinuedReply(messages: readonly ModelMessage[], from: number): number | undefined {
+  const end = messages.map(({ role }) => role).lastIndexOf("user") + 1;
+  const at = messages.findIndex(({ role }, index) => index >= end && role === "assistant");
+  return at >= 0 && at < from ? at : undefined;
+}
+
 /** The SDK runs approved tools before it calls a model; the first prompt contains their results already. */
 function fromFirstReply(messages: readonly ModelMessage[]): readonly ModelMessage[] {
   const first = messages.findIndex(({ role }) => role === "assistant");
@@ -183,7 +195,7 @@ export function startTurn(
   const history = turn.done ? messages : messages.slice(0, turn.from);
   const kept = Object.entries(ids).filter(([index]) => Number(index) < history.length);
   const from = history.length;
-  const all = input ? appendInput(history, input.map(cleanMessage)) : history;
+  const all = input ? appendInput(history, keepAnswers(history, input).map(cleanMessage)) : history;
   const asked = input ? all.map(({ role }) => role).lastIndexOf("user") : -1;
   if (name !== undefined && asked >= from) kept.push([String(asked), name]);
   return {

@@ -3,7 +3,7 @@ import type { UIMessage } from "ai";
 import type { Session } from "../../index.js";
 import { partsOf } from "./messages.js";
 import { type AiState, invalidArgument, isObject, type ModelMessage, type SdkPart } from "./sdk.js";
-import { parseState } from "./transcript.js";
+import { findContinuedReply, parseState } from "./transcript.js";
 
 /** A part of a UI message. */
 type UIPart = { type: string } & Record<string, unknown>;
@@ -27,6 +27,18 @@ export async function uiMessages<Message extends UIMessage = UIMessage>(session:
   const state = parseState(session.id, latest.state);
   const isInProgress = latest.status === "running" && !state.turn.done;
   return toUIMessages(state, isInProgress) as unknown as Message[];
+}
+
+/**
+ * The message that the reply of a turn continues, as it was when the turn started: the user has answered one of its tool calls.
+ * `undefined` if the reply is a message of its own.
+ */
+export function continuedMessage({ messages, turn, ids }: AiState): UIMessage | undefined {
+  if (findContinuedReply(messages, turn.from) === undefined) return undefined;
+  // The answer is the input of the turn.
+  const end = messages[turn.from]?.role === "tool" ? turn.from + 1 : turn.from;
+  const before = { messages: messages.slice(0, end), turn, ...(ids && { ids }) };
+  return toUIMessages(before, false).at(-1) as unknown as UIMessage;
 }
 
 interface MutableMessage {
@@ -132,11 +144,13 @@ function setResult(parts: UIPart[], { toolCallId, output }: SdkPart): void {
   } else Object.assign(call, { state: "output-available", output: value });
 }
 
-function setApproval(parts: UIPart[], { toolCallId, approvalId, signature }: SdkPart): void {
+function setApproval(parts: UIPart[], { toolCallId, approvalId, signature, inputSchemaInput }: SdkPart): void {
   const call = findCall(parts, toolCallId);
   if (!call) return;
   const signed = signature === undefined ? {} : { signature };
-  Object.assign(call, { state: "approval-requested", approval: { id: approvalId, ...signed } });
+  // The signature is made of this input, if the schema has changed it.
+  const input = inputSchemaInput === undefined ? {} : { inputSchemaInput };
+  Object.assign(call, { state: "approval-requested", approval: { id: approvalId, ...input, ...signed } });
 }
 
 function setResponse(parts: UIPart[], { approvalId, approved, reason }: SdkPart): void {

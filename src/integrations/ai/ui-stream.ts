@@ -13,6 +13,9 @@ import {
   type StreamEvent,
 } from "../../index.js";
 import { type AiState, invalidArgument, isObject } from "./sdk.js";
+import { parseState } from "./transcript.js";
+import { type Chunk, TextIds, toChunks } from "./ui-chunks.js";
+import { continuedMessage } from "./ui-messages.js";
 
 /** The name under which the chunks of a turn are recorded. */
 const UI = "ui";
@@ -23,8 +26,7 @@ export type UIStreamSource =
   | ReadableStream<object>
   | AsyncIterable<object>;
 
-/** Options of {@link resumeUIMessageStreamResponse}. */
-export interface ResumeOptions {
+interface ResponseOptions {
   readonly headers?: NonNullable<ResponseInit["headers"]>;
   /**
    * How long to wait for a process that resumes an interrupted turn. After that, the connection is broken off, so that the client
@@ -34,15 +36,18 @@ export interface ResumeOptions {
   readonly patience?: Duration;
 }
 
+/** Options of {@link resumeUIMessageStreamResponse}. */
+export interface ResumeOptions extends ResponseOptions {
+  /** @default "main" */
+  readonly branch?: string;
+}
+
 /** Options of `run.toUIMessageStreamResponse()`: those of the SDK, without `generateMessageId`. */
 export type UIResponseOptions<Message extends UIMessage = UIMessage> = Omit<
   UIMessageStreamOptions<Message>,
   "generateMessageId"
 > &
-  ResumeOptions & { readonly status?: number; readonly statusText?: string };
-
-/** A chunk of a UI message stream. */
-type Chunk = { readonly type: string } & Readonly<Record<string, unknown>>;
+  ResponseOptions & { readonly status?: number; readonly statusText?: string };
 
 const HEADERS: Readonly<Record<string, string>> = {
   "content-type": "text/event-stream",
@@ -75,14 +80,19 @@ export async function resumeUIMessageStreamResponse(
   chatId: string,
   options: ResumeOptions = {},
 ): Promise<Response> {
-  const info = await sp.sessions.load(chatId).catch((error: unknown) => {
+  const { branch = "main", patience = "5s" } = options;
+  const info = await sp.sessions.load(chatId, { branch }).catch((error: unknown) => {
     // No session has such an id.
     if (isSavepointError(error, "INVALID_ID")) return undefined;
     throw error;
   });
   const isActive = info?.status === "running" || info?.status === "interrupted";
   if (!isActive) return new Response(null, { status: 204 });
-  return toResponse(sp.stream(chatId, { patience: options.patience ?? "5s" }), options);
+  const state = (await sp.session<AiState>(chatId, { branch }).latest())?.state;
+  // The client builds the message from the stream alone, so it needs what the message contained before this turn, too.
+  const continued = Array.isArray(state?.messages) ? continuedMessage(parseState(chatId, state)) : undefined;
+  const events = sp.stream(chatId, { branch, patience });
+  return toResponse(events, options, continued ? toChunks(continued) : []);
 }
 
 /** A response that follows the recorded chunks of a turn. */
@@ -97,14 +107,22 @@ export function followTurn(
 function toResponse(
   events: AsyncGenerator<StreamEvent, StreamEnd>,
   { headers, status = 200, statusText = "" }: UIResponseOptions,
+  continued: readonly Chunk[] = [],
 ): Response {
   const merged = new Headers(HEADERS);
   new Headers(headers).forEach((value, name) => merged.set(name, value));
-  return new Response(toBody(events), { status, statusText, headers: merged });
+  return new Response(toBody(events, continued), { status, statusText, headers: merged });
 }
 
-/** The chunks as server-sent events. They are read as fast as the client reads them. */
-function toBody(events: AsyncGenerator<StreamEvent, StreamEnd>): ReadableStream<Uint8Array> {
+/**
+ * The chunks as server-sent events. They are read as fast as the client reads them.
+ *
+ * @param continued what follows the first chunk: the earlier parts of the message
+ */
+function toBody(
+  events: AsyncGenerator<StreamEvent, StreamEnd>,
+  continued: readonly Chunk[],
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const encode = (chunk: Chunk): Uint8Array => encoder.encode(`data: ${JSON.stringify(chunk)}\n\n`);
   let last: string | undefined;
@@ -122,8 +140,11 @@ function toBody(events: AsyncGenerator<StreamEvent, StreamEnd>): ReadableStream<
             }
             if (value.type === "reset") throw brokenOff("another attempt of the turn has replaced it");
             if (value.name !== UI) continue;
+            const isFirst = last === undefined;
             last = (value.delta as Chunk).type;
-            return controller.enqueue(encode(value.delta as Chunk));
+            controller.enqueue(encode(value.delta as Chunk));
+            if (isFirst) for (const chunk of continued) controller.enqueue(encode(chunk));
+            return;
           }
         } catch (error) {
           controller.error(error);
@@ -195,12 +216,14 @@ export class UIStream {
   }
 
   async *#chunks(): AsyncGenerator<Chunk> {
+    const ids = new TextIds();
     for await (const chunk of this.#open()) {
       if (!isObject(chunk) || typeof chunk["type"] !== "string") {
         throw invalidArgument("run.toUIMessageStreamResponse() needs a stream of chunks, each with a type.", { chunk });
       }
       // Each attempt of the turn has the same id, also if the source generates another one each time.
-      yield (chunk["type"] === "start" ? { ...chunk, messageId: this.#messageId } : chunk) as Chunk;
+      if (chunk["type"] === "start") yield { ...chunk, type: "start", messageId: this.#messageId };
+      else yield ids.rename(chunk as Chunk);
     }
   }
 

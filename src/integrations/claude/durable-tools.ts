@@ -23,7 +23,7 @@ export interface ToolPolicy {
 }
 
 /** Which turn of which session to record, and how. */
-export interface DurableToolsOptions extends Omit<OpenRunOptions, "initial"> {
+export interface DurableToolsOptions extends Omit<OpenRunOptions, "initial" | "receive"> {
   /** What to do with interrupted calls, by the name of the tool: `Bash`, `mcp__shop__charge`. @default "ask" for each tool */
   readonly policies?: Readonly<Record<string, ToolPolicy>>;
   /**

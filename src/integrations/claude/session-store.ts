@@ -110,8 +110,8 @@ export class SavepointSessionStore {
   }
 
   /**
-   * Deletes a session with the transcripts of its subagents, in one transaction; with a `subpath`, only that transcript. Earlier
-   * checkpoints of the session still have a transcript that was deleted alone.
+   * Deletes a session with the transcripts of its subagents and with all its branches, in one transaction; with a `subpath`, only that
+   * transcript. Earlier checkpoints of the session still have a transcript that was deleted alone.
    */
   async delete(key: SessionKey): Promise<void> {
     const parsed = parseKey(key);

@@ -3,6 +3,7 @@ import {
   changeQueueEntry,
   encodeJournal,
   encodeRun,
+  endStream,
   journalKey,
   newQueueEntry,
   runKey,
@@ -70,7 +71,10 @@ export async function releaseBranch(
     const epoch = branchBefore.record.epoch + 1;
     const puts = [];
     if (journal) {
-      const released = encodeJournal({ ...journal, epoch, cancelReason: undefined });
+      const status = cancelled?.status ?? change.status;
+      const hasEnded = status === "halted" || status === "failed" || status === "completed";
+      const stream = hasEnded ? endStream(journal) : journal.stream;
+      const released = encodeJournal({ ...journal, epoch, cancelReason: undefined, stream });
       puts.push({ key: journalKey(sessionId, branch), value: released });
     }
     if (run) {

@@ -6,6 +6,7 @@ import {
   decodeJournal,
   encodeJournal,
   encodeRun,
+  endStream,
   inboxKey,
   journalKey,
   type JournalRecord,
@@ -55,7 +56,13 @@ export async function requestCancel(
     const halted = { ...run, ...cancelledRun(reason), head: head?.seq, questions: [], wakeAt: undefined };
     const commit = context.store.commit({
       checks,
-      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, context.registry) }],
+      puts: [
+        { key: runKey(sessionId, branch), value: encodeRun(halted, context.registry) },
+        // Its deltas are not needed any more.
+        ...(journal?.stream
+          ? [{ key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, stream: endStream(journal) }) }]
+          : []),
+      ],
       deletes: [
         ...changeQueueEntry(sessionId, branch, queueEntry, undefined).deletes,
         // If the session has not started, its queued inputs are dropped, and their keys can be used again.

@@ -13,7 +13,7 @@ export interface EventStreamOptions {
 
 /**
  * Deltas as server-sent events: `event: delta` with `{ name, delta }` as JSON data and an id, `event: reset`, and at last
- * `event: end` with `{ status, reason }`. A browser that reconnects sends the last id as the header `Last-Event-ID`; pass it as
+ * `event: end` with `{ status, reason }`. Big integers become strings, maps and sets become arrays. A browser that reconnects sends the last id as the header `Last-Event-ID`; pass it as
  * `after`. When the reader cancels, the iteration ends.
  *
  * @example
@@ -60,7 +60,14 @@ export function toEventStream(
 
 function formatEvent(event: StreamEvent): string {
   const data = event.type === "delta" ? { name: event.name, delta: event.delta } : {};
-  return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(data)}\n\n`;
+  return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(data, toJson)}\n\n`;
+}
+
+/** Deltas may be what a state may contain: more than JSON. */
+function toJson(_: string, value: unknown): unknown {
+  if (typeof value === "bigint") return String(value);
+  if (value instanceof Map) return [...value];
+  return value instanceof Set ? [...value] : value;
 }
 
 /** With an empty id, so that a browser that reconnects begins the next turn from its beginning. */

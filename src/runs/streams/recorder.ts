@@ -68,8 +68,9 @@ export class StreamRecorder {
   #recorded = 0;
   /** Whether the next write starts a new range. */
   #isNew = true;
-  /** The effects that deltas were recorded of. */
+  /** The effects of the newest step that deltas were recorded of. Those of earlier steps are not executed again. */
   readonly #effects = new Set<string>();
+  #step = 0;
   /** Decides which of the stored entries the next write keeps; `undefined` to keep all. */
   #keep: ((entry: StreamEntry) => boolean) | undefined;
   /** Whether what the previous attempt has stored is part of the range. */
@@ -149,8 +150,15 @@ export class StreamRecorder {
       this.#pending.push(entry);
       this.#pendingSize += size;
     }
-    if (entry.effect) this.#effects.add(keyOf(entry.effect));
+    this.#note(entry);
     this.#schedule();
+  }
+
+  #note({ effect }: StreamEntry): void {
+    if (!effect) return;
+    if (effect[0] > this.#step) this.#effects.clear();
+    this.#step = Math.max(this.#step, effect[0]);
+    this.#effects.add(keyOf(effect));
   }
 
   /** Resolves when few characters wait to be written. */
@@ -182,31 +190,33 @@ export class StreamRecorder {
 
   /** Prepares a write: reads what is stored again if a part of it is removed. No other write is in progress. */
   async prepare({ number, tape, stream }: JournalRecord): Promise<void> {
-    const keep = this.#keep;
-    if (!keep) return;
+    if (!this.#keep) return;
     const { registry, store } = this.#context;
     const span = { tape: tapeName(number, streamTape(tape)), start: stream?.first ?? 0, count: stream?.count ?? 0 };
     const frames = span.count > 0 && !stream?.isEnded ? await store.items([span]) : [];
     const stored = frames.flatMap((frame) => readItem(frame, registry));
-    const kept = stored.filter(keep);
-    // More may have been removed in the meantime.
-    this.#keep = this.#keep === keep ? undefined : this.#keep;
+    // Read only now: more may have been removed in the meantime.
+    const kept = stored.filter(this.#keep);
+    this.#keep = undefined;
     const added = this.#pending.filter(({ isRetracted }) => !isRetracted);
     if (stored.length > 0 || added.length !== this.#pending.length) {
       this.#isNew ||= kept.length < stored.length;
       if (this.#isNew) this.#pending = [...kept, ...added];
       else this.#pending = added;
     }
-    for (const { effect } of kept) if (effect) this.#effects.add(keyOf(effect));
+    for (const entry of kept) this.#note(entry);
     this.#pendingSize = this.#pending.reduce((sum, entry) => sum + sizeOf(entry), 0);
     if (this.#isNew) this.#recorded = this.#pendingSize;
   }
 
   /** The part of the next write; `undefined` if there is none. Call {@link written} when it is committed. */
   plan({ number, tape, stream }: JournalRecord, isEnd: boolean): StreamWrite | undefined {
-    const pending = this.#isClosed || this.#keep ? [] : this.#pending;
+    // What was removed since `prepare` waits for the next write. The last write has no next one: it leaves stored deltas as they are.
+    const isBlocked = this.#keep !== undefined && !isEnd;
+    if (isEnd) this.#pending = this.#pending.filter(({ isRetracted }) => !isRetracted);
+    const pending = this.#isClosed || isBlocked ? [] : this.#pending;
     const entries = isEnd && !this.#isClosed ? [...pending, ...this.#last] : pending;
-    const starts = this.#isNew && !this.#keep && (entries.length > 0 || (stream?.count ?? 0) > 0);
+    const starts = this.#isNew && !isBlocked && (entries.length > 0 || (stream?.count ?? 0) > 0);
     if (entries.length === 0 && !starts && !(isEnd && stream && !stream.isEnded)) return undefined;
     this.#taken = pending.length;
     const frames = toItems(entries);

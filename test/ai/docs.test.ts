@@ -1,0 +1,97 @@
+// The diff on docs/chat.md and the routes of examples/server for Next.js, called with requests as a framework calls them.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { beforeEach, expect, it } from "vitest";
+import { readDiff } from "../docs/diffs.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+
+let folder: string;
+beforeEach(async () => {
+  folder = await makeFolder();
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules", "savepoint"));
+  symlinkSync(join(root, "node_modules", "ai"), join(folder, "node_modules", "ai"));
+  return () => removeFolder(folder);
+});
+
+function run(name: string, code: string): string {
+  writeFileSync(join(folder, name), code);
+  const options = {
+    cwd: folder,
+    encoding: "utf8",
+    env: { ...process.env, PAYMENT_MS: "0", AI_GATEWAY_API_KEY: "" },
+  } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(folder, name)], options);
+  return status === 0 && stderr === "" ? stdout.trim() : `${status}: ${stdout}${stderr}`;
+}
+
+/** What a program needs to send the messages of a chat, and to read replies. */
+const CLIENT = `
+  const ask = (id, text) => new Request("http://localhost/api/chat", {
+    method: "POST",
+    body: JSON.stringify({ id: "c1", messages: [{ id, role: "user", parts: [{ type: "text", text }] }] }),
+  });
+  const at = { params: Promise.resolve({ id: "c1" }) };
+  const said = async (response) => [...(await response.text()).matchAll(/"delta":"([^"]*)"/g)].map(([, delta]) => delta).join("");
+`;
+
+it("the diff on docs/chat.md runs before and after", () => {
+  writeFileSync(
+    join(folder, "model.mjs"),
+    `import { MockLanguageModelV3 } from "ai/test";
+    import { simulateReadableStream } from "ai";
+    const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+    export const model = new MockLanguageModelV3({
+      doStream: async ({ prompt }) => ({ stream: simulateReadableStream({ chunks: [
+        { type: "stream-start", warnings: [] },
+        { type: "text-start", id: "t" },
+        { type: "text-delta", id: "t", delta: "Prompt: " + prompt.length },
+        { type: "text-end", id: "t" },
+        { type: "finish", finishReason: { unified: "stop", raw: undefined }, usage },
+      ] }) }),
+    });`,
+  );
+  const { before, after } = readDiff("docs/chat.md", "resumeUIMessageStreamResponse");
+  const program = (route: string): string => `
+    import * as route from "./${route}";
+    ${CLIENT}
+    const replies = [await said(await route.POST(ask("m1", "Hi"))), await said(await route.POST(ask("m2", "And?")))];
+    console.log(replies.join(), (await route.GET?.(new Request("http://localhost"), at))?.status);
+  `;
+  writeFileSync(join(folder, "before.mjs"), before);
+  writeFileSync(join(folder, "after.mjs"), after);
+  // Before, the page has to send the whole conversation.
+  expect(run("run-before.mjs", program("before.mjs"))).toBe("Prompt: 1,Prompt: 1 undefined");
+  expect(run("run-after.mjs", program("after.mjs"))).toBe("Prompt: 1,Prompt: 3 204");
+});
+
+it("the routes for Next.js answer, show and stop a chat", () => {
+  const routes = pathToFileURL(join(root, "examples/server/next/app/api/chat/")).href;
+  const output = run(
+    "next.mjs",
+    `import { POST } from "${routes}route.js";
+    import { GET as show } from "${routes}[id]/route.js";
+    import { GET as follow } from "${routes}[id]/stream/route.js";
+    import { POST as stop } from "${routes}[id]/stop/route.js";
+    import { POST as answer } from "${routes}[id]/answer/route.js";
+    ${CLIENT}
+    const request = (body) => new Request("http://localhost", { method: "POST", body });
+    console.log((await POST(request("{}"))).status, (await show(request(), at)).status);
+    const replied = await POST(ask("m1", "Refund order 88."));
+    const followed = await follow(request(), at);
+    console.log(await said(replied), await said(followed));
+    const { status, messages } = await (await show(request(), at)).json();
+    console.log(status, messages.map(({ role }) => role).join());
+    console.log((await follow(request(), at)).status, await (await stop(request(), at)).text(), (await answer(request("x"), at)).status);`,
+  );
+  expect(output.split("\n")).toEqual([
+    "400 404",
+    "Order 88 is refunded. Order 88 is refunded.",
+    "completed user,assistant",
+    '204 {"stopped":false} 409',
+  ]);
+});
