@@ -163,8 +163,7 @@ class Durable implements DurableTurn {
     const items = (result.interruptions ?? []) as readonly RunToolApprovalItem[];
     if (items.length === 0 || this.#waiting) return false;
     const state = result.state as RunState<unknown, never>;
-    // Saved in the checkpoint in which the turn waits. The next checkpoint does not have it.
-    if (!this.finished) this.#run.state = { ...this.#unfinished(), run: JSON.parse(state.toString()) as Json };
+    if (!this.finished) this.#turn.addRunState(JSON.parse(state.toString()) as Json);
     try {
       const answers = await Promise.all(items.map((item) => this.#run.ask(toQuestion(item))));
       for (const [index, item] of items.entries()) applyAnswer(state, item, answers[index]);
@@ -208,11 +207,6 @@ class Durable implements DurableTurn {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
-  }
-
-  #unfinished(): OpenAiState {
-    const { items, history } = this.#turn;
-    return { messages: copyDefined(items), turn: { from: Math.min(history.length, items.length), done: false } };
   }
 
   /** The items of the session after the turn: those that the SDK has stored, or those of the run if it was called without the session. */

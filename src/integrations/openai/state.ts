@@ -14,7 +14,10 @@ export interface OpenAiState {
     /** Whether the turn has ended. */
     readonly done: boolean;
   };
-  /** The SDK's `RunState` of a turn that waits for approvals, parsed, so that a save writes only what has changed in it. */
+  /**
+   * The SDK's `RunState` when the unfinished turn last needed approval, parsed, so that the next one writes only what has changed. A turn
+   * that is opened again does not need it: it replays what is recorded.
+   */
   readonly run?: Json;
   /** The history transactions that a plain session has applied: digests by their operation ids, the oldest first. */
   readonly operations?: Readonly<Record<string, string>>;

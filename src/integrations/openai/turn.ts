@@ -1,7 +1,7 @@
 /** What the models and tools of a turn share: the open run, the history, and which agent tool a nested run belongs to. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentInputItem, ModelRequest } from "@openai/agents-core";
-import { type EffectContext, isSavepointError, type OpenRun, type OpenToolOptions } from "../../index.js";
+import { type EffectContext, isSavepointError, type Json, type OpenRun, type OpenToolOptions } from "../../index.js";
 import { ItemLog } from "./item-log.js";
 import type { ToolPolicy } from "./policies.js";
 import { type RecordedReply, usageOf } from "./reply.js";
@@ -37,6 +37,8 @@ export class Turn {
   #items: readonly AgentInputItem[] = [];
   #reply: readonly AgentInputItem[] = [];
   #hasReplied = false;
+  /** The SDK's state of the run when it last needed approval. Later checkpoints keep it, so that the next one writes what has changed. */
+  #runState: Json | undefined;
   /** The error of a checkpoint that could not be saved. */
   #failure: { readonly error: unknown } | undefined;
 
@@ -48,6 +50,12 @@ export class Turn {
   /** All items of the conversation that the loop has shown to a model, and the last reply. */
   get items(): readonly AgentInputItem[] {
     return [...this.#items, ...this.#reply];
+  }
+
+  /** Adds the SDK's state of a run that needs approval to the checkpoint in which the turn waits. */
+  addRunState(state: Json): void {
+    this.#runState = state;
+    this.#run.state = this.#unfinished();
   }
 
   /**
@@ -120,10 +128,16 @@ export class Turn {
     this.#items = items;
     this.#reply = [];
     if (!this.#hasReplied) return;
-    const from = Math.min(this.history.length, items.length);
-    this.#run.state = { messages: items, turn: { from, done: false } };
+    this.#run.state = this.#unfinished();
     // The checkpoint is part of the write of the next reply, if that comes at once.
     this.#run.stepDone().catch((error: unknown) => (this.#failure = { error }));
+  }
+
+  #unfinished(): OpenAiState {
+    const { items, history } = this;
+    const run = this.#runState;
+    const from = Math.min(history.length, items.length);
+    return { messages: items, turn: { from, done: false }, ...(run !== undefined && { run }) };
   }
 
   #addReply({ output }: RecordedReply): void {
