@@ -245,7 +245,7 @@ describe("agents of a durable turn", () => {
     }
     expect(world.log).toEqual(["ls", "edit"]);
     expect(models.map(({ calls }) => calls.length)).toEqual([3, 0]);
-    const { messages } = (await sp.session<OpenAiState>("s").latest())?.state as OpenAiState;
+    const { messages } = ((await sp.session<OpenAiState>("s").latest()) as { state: OpenAiState }).state;
     expect(messages.some(({ type }) => type === "hosted_tool_call")).toBe(true);
   });
 

@@ -210,7 +210,7 @@ describe("a durable turn", () => {
       const turn = await durable(sp, { session: "s", turn: name });
       await turn.complete(await run(turn.agent(createClerk(new World(), [say(name)])), "Hello."));
     }
-    const { messages } = (await sp.session<OpenAiState>("s").latest())?.state as OpenAiState;
+    const { messages } = ((await sp.session<OpenAiState>("s").latest()) as { state: OpenAiState }).state;
     expect(messages.map((item) => ("role" in item ? item.role : item.type))).toEqual([
       "user",
       "assistant",

@@ -24,7 +24,7 @@ import { applyAnswer, toQuestion } from "./approvals.js";
 import { isEqualItem } from "./item-log.js";
 import type { ToolPolicies } from "./policies.js";
 import { copyDefined, invalidArgument, isObject, loadSdk, type Sdk } from "./sdk.js";
-import { historyOf, type OpenAiState, parseState } from "./state.js";
+import { type OpenAiState, parseState } from "./state.js";
 import { Turn } from "./turn.js";
 
 /** Which turn of which session to open. */
@@ -115,7 +115,7 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
     ...opened,
     initial: () => ({ messages: [], turn: { from: 0, done: true } }),
     receive: (state) => {
-      const messages = historyOf(parseState(opened.session, state));
+      const { messages } = parseState(opened.session, state);
       return { messages, turn: { from: messages.length, done: true } };
     },
   });

@@ -35,8 +35,3 @@ export function parseState(session: string, state: unknown): OpenAiState {
     `The state of session ${JSON.stringify(session)} is not a history of the OpenAI Agents SDK: another program has saved it. Use another session, or go back with session.rewind().`,
   );
 }
-
-/** The history with which a turn starts: without the items of an unfinished turn. */
-export function historyOf({ messages, turn }: OpenAiState): readonly AgentInputItem[] {
-  return turn && !turn.done ? messages.slice(0, turn.from) : messages;
-}

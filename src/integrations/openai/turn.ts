@@ -5,7 +5,7 @@ import { type EffectContext, isSavepointError, type Json, type OpenRun, type Ope
 import { ItemLog } from "./item-log.js";
 import type { ToolPolicy } from "./policies.js";
 import { type RecordedReply, usageOf } from "./reply.js";
-import { historyOf, type OpenAiState, parseState } from "./state.js";
+import { type OpenAiState, parseState } from "./state.js";
 
 /** The run of an agent that is used as a tool. */
 export interface NestedRun {
@@ -44,7 +44,8 @@ export class Turn {
 
   constructor(run: OpenRun<OpenAiState>) {
     this.#run = run;
-    this.history = historyOf(parseState(run.session, run.state));
+    // A state in the middle of a turn, without the journal of the turn, is one that a person has edited: all of it is history.
+    this.history = parseState(run.session, run.state).messages;
   }
 
   /** All items of the conversation that the loop has shown to a model, and the last reply. */
