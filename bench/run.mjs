@@ -21,6 +21,7 @@ const NAMES = [
   "langgraph",
   "ai",
   "claude",
+  "openai",
   "postgres",
 ];
 
