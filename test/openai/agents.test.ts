@@ -1,4 +1,5 @@
 // Crews of agents in a durable turn: handoffs, agents as tools, approvals, and everything else that an agent can have.
+import type * as Core from "@openai/agents-core";
 import {
   Agent,
   applyPatchTool,
@@ -11,12 +12,14 @@ import {
   shellTool,
   tool,
 } from "@openai/agents-core";
+import { createRequire } from "node:module";
 import { assistantMessage, functionCall, ScriptedModel } from "@openai/agents-core/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { Savepoint } from "../../src/index.js";
 import { durable, type OpenAiState, type ToolPolicies } from "../../src/integrations/openai/index.js";
 import { openLab, World } from "../run/lab.js";
+import { isFull } from "../support/runs.js";
 import {
   call,
   createClerk,
@@ -109,24 +112,54 @@ describe.each(MODES)("handoffs and agents as tools: %s", (mode) => {
     expect((await run(agent, "What does it cost?")).finalOutput).toBe("Charged 7.");
   });
 
-  it.for(POINTS)("resumes after a crash in %s, and repeats no recorded effect", async (at, test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    await dieIn(lab, world, at, { mode, agent: createCrew(world), policies: RETRY });
-    const before = [...world.log];
-    const { end } = await serve(await lab.open(), world, { mode, agent: createCrew(world), policies: RETRY });
-    expect(end.output).toBe("Charged 7.");
-    for (const each of POINTS) {
-      const times = each.startsWith("adviser") || each === "look price" ? 2 : 1;
-      // Beside the call that hung, the same call of the parallel agent may have hung too.
-      const repeated = each === at ? [times + 1, times + 2] : [times];
-      const isBeside = before.includes(each) && world.count(each) === times + 1 && at.startsWith("adviser");
-      expect(isBeside || repeated.includes(world.count(each)), `${each}: ${world.log.join(", ")}`).toBe(true);
-    }
-  });
+  it.for(isFull || mode === "run" ? POINTS : ["adviser 1", "charge 7"])(
+    "resumes after a crash in %s, and repeats no recorded effect",
+    async (at, test) => {
+      const lab = await openLab(test);
+      const world = new World();
+      await dieIn(lab, world, at, { mode, agent: createCrew(world), policies: RETRY });
+      const before = [...world.log];
+      const { end } = await serve(await lab.open(), world, { mode, agent: createCrew(world), policies: RETRY });
+      expect(end.output).toBe("Charged 7.");
+      for (const each of POINTS) {
+        const times = each.startsWith("adviser") || each === "look price" ? 2 : 1;
+        // Beside the call that hung, the same call of the parallel agent may have hung too.
+        const repeated = each === at ? [times + 1, times + 2] : [times];
+        const isBeside = before.includes(each) && world.count(each) === times + 1 && at.startsWith("adviser");
+        expect(isBeside || repeated.includes(world.count(each)), `${each}: ${world.log.join(", ")}`).toBe(true);
+      }
+    },
+  );
 });
 
 describe("agents of a durable turn", () => {
+  it("can be made with the copy of the SDK that require() loads, and can be wrapped before they become tools", async (test) => {
+    const required = createRequire(import.meta.url)("@openai/agents-core") as typeof Core;
+    required.setTracingDisabled(true);
+    const lab = await openLab(test);
+    for (const sdk of [required, { Agent, run }]) {
+      const [sp, world] = [await lab.open(), new World()];
+      for (let again = 0; again < 2; again++) {
+        const turn = await durable(sp, { session: sdk === required ? "required" : "imported", turn: "one" });
+        const tools = shopTools(world).slice(0, 1);
+        const adviser = new sdk.Agent({
+          name: "adviser",
+          model: scriptedModel(world, "adviser", [call("l1", "look", { what: "price" }), say("It costs 7.")]),
+          tools,
+        });
+        const asked = sdk === required ? adviser : turn.agent(adviser, { look: { onUnknown: "retry" } });
+        const clerk = new sdk.Agent({
+          name: "clerk",
+          model: scriptedModel(world, "clerk", [call("a1", "ask", { input: "?" }), say("7.")]),
+          tools: [asked.asTool({ toolName: "ask", toolDescription: "Asks." })],
+        });
+        const result = await sdk.run(turn.agent(clerk), "How much?", { session: turn.session });
+        expect((await turn.complete(result)).output).toBe("7.");
+      }
+      expect(world.log).toEqual(["clerk 0", "adviser 0", "look price", "adviser 1", "clerk 1"]);
+    }
+  });
+
   it("have handoffs that choose their agent, and agents that refer to each other", async (test) => {
     const lab = await openLab(test);
     const world = new World();
@@ -495,6 +528,27 @@ describe("approvals", () => {
     await answer(await lab.open(), [true]);
     expect((await work()).end).toMatchObject({ status: "completed", output: "Paid." });
     expect(world.log).toEqual(["boss 0", "cashier 0", "charge 1", "cashier 1", "charge 3", "cashier 2", "boss 1"]);
+  });
+
+  it("save the run state without the context of the program", async (test) => {
+    const lab = await openLab(test);
+    const sp = await lab.open();
+    const secret = { key: "secret", self: {} };
+    secret.self = secret;
+    const boss = new Agent({
+      name: "boss",
+      model: scriptedModel(new World(), "boss", [call("b1", "pay", { input: "Pay." })]),
+      tools: [createCashier(new World()).asTool({ toolName: "pay", toolDescription: "Pays." })],
+    });
+    const { end } = await serve(sp, new World(), { agent: createCashier(new World()), more: { context: secret } });
+    expect(end.status).toBe("waiting");
+    const nested = { ...lab, turn: "one", session: "nested", agent: boss, more: { context: { key: "secret" } } };
+    expect((await serve(sp, new World(), nested)).end.status).toBe("waiting");
+    for (const id of ["s", "nested"]) {
+      const state = (await sp.session<OpenAiState>(id).latest())?.state;
+      expect(JSON.stringify(state)).toContain("next_step_interruption");
+      expect(JSON.stringify(state)).not.toContain("secret");
+    }
   });
 
   it("that the program decides itself do not ask, and complete() does not end a turn that needs one", async (test) => {

@@ -1,5 +1,5 @@
 // The loop of the OpenAI Agents SDK, made durable: what is recorded, what is replayed, and what is kept of it.
-import { Agent, MemorySession, run, tool, Usage } from "@openai/agents-core";
+import { Agent, type AgentInputItem, MemorySession, run, tool, Usage } from "@openai/agents-core";
 import { assistantMessage, functionCall, modelError, ScriptedModel } from "@openai/agents-core/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -190,6 +190,21 @@ describe("a durable turn", () => {
     const { end } = await serve(sp, world, { turn: "one" });
     expect(end.output).toBe("Charged twice.");
     for (const each of EVERYTHING) expect([each, world.count(each)]).toEqual([each, 1]);
+  });
+
+  it("continues the conversation of a turn that failed in the next one", async (test) => {
+    const lab = await openLab(test);
+    const [sp, world] = [await lab.open(), new World()];
+    const turn = await durable(sp, { session: "s", agent: "shop", turn: "one" });
+    const broken = createClerk(world, [call("c1", "charge", { amount: 1 }), call("x1", "no_such_tool")]);
+    const error = await errorOf(run(turn.agent(broken), "Charge me.", { session: turn.session }));
+    await turn.fail(error);
+    const { messages } = ((await sp.session<OpenAiState>("s").latest()) as { state: OpenAiState }).state;
+    expect(messages.map(({ type }) => type).slice(0, 3)).toEqual(["message", "function_call", "function_call_result"]);
+    const clerk = createClerk(world, [say("Sorry.")]);
+    expect((await serve(sp, world, { turn: "two", input: "Again.", agent: clerk })).end.output).toBe("Sorry.");
+    const shown = (clerk.model as ScriptedModel).firstCall?.request.input as AgentInputItem[];
+    expect(shown.map(({ type }) => type)).toEqual(["message", "function_call", "function_call_result", "message"]);
   });
 
   it("abandons an unfinished turn, and starts with the history before it", async (test) => {

@@ -16,7 +16,7 @@ export interface AgentLike {
 }
 
 /** Options of a durable agent. */
-export interface AgentOptions {
+export interface DurableAgentOptions {
   /**
    * Set this for an agent that does not belong to the conversation, such as that of a guardrail. Its calls are recorded, but its items are
    * not shown as the messages of the session while the turn runs.
@@ -42,7 +42,11 @@ export class AgentWrapper {
     this.#runner = runner;
   }
 
-  wrap<Wrapped extends AgentLike>(agent: Wrapped, policies: ToolPolicies, { aside = false }: AgentOptions): Wrapped {
+  wrap<Wrapped extends AgentLike>(
+    agent: Wrapped,
+    policies: ToolPolicies,
+    { aside = false }: DurableAgentOptions,
+  ): Wrapped {
     if (this.#made.has(agent)) throw invalidArgument("turn.agent() got an agent that it has returned before.");
     const sdk = findSdkOf(agent, this.#sdk);
     if (!sdk) {
@@ -60,6 +64,7 @@ export class AgentWrapper {
 
 interface GraphContext extends ToolContext, ModelContext {
   readonly runner: Runner | undefined;
+  /** The agents that turns have wrapped. */
   readonly made: WeakSet<object>;
 }
 

@@ -1,6 +1,6 @@
 /** Tool calls that need approval: asking a person, and applying the answers to the run. */
 import type { RunState, RunToolApprovalItem } from "@openai/agents-core";
-import type { AskOptions } from "../../index.js";
+import type { AskOptions, Json } from "../../index.js";
 import { isObject } from "./sdk.js";
 
 /** The most characters of the arguments of a call that a question shows. All of them are in its data. */
@@ -14,6 +14,28 @@ export function toQuestion({ name, arguments: input = "", rawItem, agent }: RunT
     text: `May ${agent.name} call ${name ?? "a tool"}(${shown})?`,
     data: { tool: name ?? null, arguments: parseJson(input), callId: callId ?? id ?? null, agent: agent.name },
   };
+}
+
+/**
+ * The SDK's state of a run as plain data, in which the states of nested runs are parsed too. Without the context of the program, which may
+ * have secrets and values that cannot be stored.
+ */
+export function snapshotRunState(state: RunState<unknown, never>): Json {
+  return withoutContext(state.toJSON());
+}
+
+function withoutContext(state: object): Json {
+  const { context, pendingAgentToolRuns = {}, ...rest } = state as Readonly<Record<string, object>>;
+  const nested = Object.entries(pendingAgentToolRuns).map(([call, text]) => {
+    const parsed = parseJson(String(text));
+    return [call, isObject(parsed) ? withoutContext(parsed) : null];
+  });
+  const plain = {
+    ...rest,
+    context: { ...context, context: {} },
+    pendingAgentToolRuns: Object.fromEntries(nested) as object,
+  };
+  return JSON.parse(JSON.stringify(plain)) as Json;
 }
 
 /** Approves or rejects a call. Anything that is not clearly an approval rejects the call, and a text is the reason for the model. */

@@ -12,15 +12,14 @@ import type {
 } from "@openai/agents-core";
 import {
   isSavepointError,
-  type Json,
   type OpenRun,
   type OpenRunOptions,
   type Question,
   type RunResult,
   type Savepoint,
 } from "../../index.js";
-import { type AgentLike, type AgentOptions, AgentWrapper } from "./agent.js";
-import { applyAnswer, toQuestion } from "./approvals.js";
+import { type AgentLike, type DurableAgentOptions, AgentWrapper } from "./agent.js";
+import { applyAnswer, snapshotRunState, toQuestion } from "./approvals.js";
 import { isEqualItem } from "./item-log.js";
 import type { ToolPolicies } from "./policies.js";
 import { copyDefined, invalidArgument, isObject, loadSdk, type Sdk } from "./sdk.js";
@@ -65,7 +64,7 @@ export interface DurableTurn extends AsyncDisposable {
    *
    * @param policies what to do if a tool call was interrupted, by the name of the tool; by default `ask`
    */
-  agent<Wrapped extends AgentLike>(agent: Wrapped, policies?: ToolPolicies, options?: AgentOptions): Wrapped;
+  agent<Wrapped extends AgentLike>(agent: Wrapped, policies?: ToolPolicies, options?: DurableAgentOptions): Wrapped;
 
   /**
    * Asks a person about the tool calls that need approval, and applies the answers to `result.state`. If it returns `true`, run the agent
@@ -154,7 +153,11 @@ class Durable implements DurableTurn {
     return this.#run.finished;
   }
 
-  agent<Wrapped extends AgentLike>(agent: Wrapped, policies: ToolPolicies = {}, options: AgentOptions = {}): Wrapped {
+  agent<Wrapped extends AgentLike>(
+    agent: Wrapped,
+    policies: ToolPolicies = {},
+    options: DurableAgentOptions = {},
+  ): Wrapped {
     return this.#agents.wrap(agent, policies, options);
   }
 
@@ -163,7 +166,7 @@ class Durable implements DurableTurn {
     const items = (result.interruptions ?? []) as readonly RunToolApprovalItem[];
     if (items.length === 0 || this.#waiting) return false;
     const state = result.state as RunState<unknown, never>;
-    if (!this.finished) this.#turn.addRunState(JSON.parse(state.toString()) as Json);
+    if (!this.finished) this.#turn.addRunState(snapshotRunState(state));
     try {
       const answers = await Promise.all(items.map((item) => this.#run.ask(toQuestion(item))));
       for (const [index, item] of items.entries()) applyAnswer(state, item, answers[index]);

@@ -4,7 +4,7 @@
  * Each model reply and tool result is recorded before the SDK can act on it, so that a turn that was interrupted replays what was
  * recorded and continues from there. The SDK is loaded by {@link durable}; {@link SavepointSession} does not need it.
  */
-export { type AgentLike, type AgentOptions } from "./agent.js";
+export { type AgentLike, type DurableAgentOptions } from "./agent.js";
 export { durable, type DurableOptions, type DurableTurn, type WaitingTurn } from "./durable.js";
 export { SavepointSession, type SavepointSessionOptions } from "./session.js";
 export type { OpenAiState } from "./state.js";

@@ -42,12 +42,17 @@ interface ParentConfig {
   readonly modelProvider?: ModelProvider;
 }
 
+interface NestedContext extends ToolContext, ModelContext {
+  /** The agents that turns have wrapped. */
+  readonly made: WeakSet<object>;
+}
+
 /** The agent tools of the agents of a turn. */
 export class NestedAgents {
-  readonly #context: ToolContext & ModelContext;
+  readonly #context: NestedContext;
   readonly #wrapper: PartWrapper;
 
-  constructor(context: ToolContext & ModelContext, wrapper: PartWrapper) {
+  constructor(context: NestedContext, wrapper: PartWrapper) {
     this.#context = context;
     this.#wrapper = wrapper;
   }
@@ -56,14 +61,8 @@ export class NestedAgents {
   wrap(tool: FunctionTool): FunctionTool | undefined {
     const agent = this.#findAgent(tool);
     if (!agent) return undefined;
-    const { turn } = this.#context;
-    install(agent);
-    const byTurn = partsOfAgents.get(agent);
-    if (!byTurn?.has(turn)) {
-      // Agents may use each other as tools.
-      byTurn?.set(turn, originalParts(agent));
-      byTurn?.set(turn, this.#wrapParts(agent));
-    }
+    // A tool of a wrapped agent runs that.
+    if (!this.#context.made.has(agent)) this.#install(agent);
     // Only the SDK registers which agent a tool was made from, and needs to know for tools that wait for approval.
     const registered = agent.asTool({
       toolName: tool.name,
@@ -72,6 +71,16 @@ export class NestedAgents {
     const invoke: FunctionTool["invoke"] = (runContext, input, details) =>
       this.#run(tool, agent, runContext, input, details);
     return Object.defineProperties(registered, Object.getOwnPropertyDescriptors(copyWith(tool, { invoke })));
+  }
+
+  #install(agent: AnyAgent): void {
+    const { turn } = this.#context;
+    install(agent);
+    const byTurn = partsOfAgents.get(agent);
+    if (!byTurn || byTurn.has(turn)) return;
+    // Agents may use each other as tools.
+    byTurn.set(turn, originalParts(agent));
+    byTurn.set(turn, this.#wrapParts(agent));
   }
 
   async #run(tool: FunctionTool, agent: AnyAgent, ...[runContext, input, details]: Parameters<FunctionTool["invoke"]>) {

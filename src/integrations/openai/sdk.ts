@@ -43,6 +43,7 @@ export async function loadSdk(): Promise<Sdk> {
  */
 export function findSdkOf(agent: unknown, imported: Sdk): Sdk | undefined {
   if (agent instanceof imported.Agent) return imported;
+  if (!isObject(agent) || typeof agent["clone"] !== "function") return undefined;
   const require = createRequire(import.meta.url);
   const required = { ...require(PACKAGE), ...require(`${PACKAGE}/utils/internal`) } as Sdk;
   return agent instanceof required.Agent ? required : undefined;

@@ -16,7 +16,7 @@ export interface OpenAiState {
   };
   /**
    * The SDK's `RunState` when the unfinished turn last needed approval, parsed, so that the next one writes only what has changed. A turn
-   * that is opened again does not need it: it replays what is recorded.
+   * that is opened again does not need it: it replays what is recorded. It does not have the context of the program.
    */
   readonly run?: Json;
   /** The history transactions that a plain session has applied: digests by their operation ids, the oldest first. */
