@@ -1,7 +1,7 @@
 /**
  * Models whose replies are recorded, and replayed when an interrupted turn is started again.
  *
- * The SDK gets a reply after the reply is durable. It gets the events of a stream while the reply is recorded, but the last one, with
+ * The SDK gets a reply after the reply is durable, unless its only use is to execute wrapped tools. It gets the events of a stream while the reply is recorded, but the last one, with
  * which the SDK acts on the reply, only after the reply is durable.
  */
 import { AsyncResource } from "node:async_hooks";
@@ -59,10 +59,11 @@ async function respond(
   request: ModelRequest,
 ): Promise<ModelResponse> {
   let live: ModelResponse | undefined;
-  const recorded = await turn.callModel(agent, aside, request, async (signal) => {
+  const recorded = await turn.callModel({ agent, aside, early: true }, request, async (signal) => {
     live = await model.getResponse({ ...request, signal: anySignal(signal, request.signal) });
     return recordResponse(live);
   });
+  await turn.flushVisible(recorded.output);
   return live ?? toResponse(recorded, sdk);
 }
 
@@ -86,7 +87,7 @@ async function* stream(
     if (!last) throw new Error("The stream of the model has ended without a response.");
     return recordStream(last);
   };
-  const recorded = turn.callModel(agent, aside, request, record);
+  const recorded = turn.callModel({ agent, aside, early: false }, request, record);
   recorded.then(events.end, events.end);
   let isRead = false;
   try {

@@ -73,11 +73,19 @@ function wrapFunction(tool: FunctionTool, context: ToolContext): FunctionTool {
       throw error;
     }
   };
+  turn.addTool(name, isDirect(tool, sdk));
   return copyWith(tool, {
     invoke,
     timeoutMs: undefined,
     ...(sdk.hasDynamicFunctionToolApprovalPolicy(tool) && { needsApproval: parseBeforeApproval(tool, sdk) }),
   });
+}
+
+/** Whether the SDK calls no code of the user before it executes a tool: no guardrail, and nothing about approval. */
+async function isDirect(tool: FunctionTool, sdk: Sdk): Promise<boolean> {
+  if ((tool.inputGuardrails?.length ?? 0) > 0 || sdk.hasDynamicFunctionToolApprovalPolicy(tool)) return false;
+  const needsApproval = tool.needsApproval as () => Promise<boolean>;
+  return !(await needsApproval());
 }
 
 /**

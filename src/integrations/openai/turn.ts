@@ -1,6 +1,6 @@
 /** What the models and tools of a turn share: the open run, the history, and which agent tool a nested run belongs to. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { AgentInputItem, ModelRequest } from "@openai/agents-core";
+import type { AgentInputItem, AgentOutputItem, ModelRequest } from "@openai/agents-core";
 import { type EffectContext, isSavepointError, type Json, type OpenRun, type OpenToolOptions } from "../../index.js";
 import { ItemLog } from "./item-log.js";
 import type { ToolPolicy } from "./policies.js";
@@ -37,6 +37,8 @@ export class Turn {
   #items: readonly AgentInputItem[] = [];
   #reply: readonly AgentInputItem[] = [];
   #hasReplied = false;
+  /** Whether tools are direct, by their names. Agents may have different tools of one name. */
+  readonly #directTools = new Map<string, Promise<boolean>>();
   /** The SDK's state of the run when it last needed approval. Later checkpoints keep it, so that the next one writes what has changed. */
   #runState: Json | undefined;
   /** The error of a checkpoint that could not be saved. */
@@ -64,10 +66,10 @@ export class Turn {
    * must have the same meaning as those of the recorded call, because the loop derives them from recorded effects.
    *
    * @param aside whether the call does not belong to the conversation
+   * @param early return the reply before it is durable: call {@link flushVisible} before the SDK gets it
    */
   async callModel(
-    agent: string,
-    aside: boolean,
+    { agent, aside, early }: { readonly agent: string; readonly aside: boolean; readonly early: boolean },
     request: ModelRequest,
     call: (signal: AbortSignal) => Promise<RecordedReply>,
   ): Promise<RecordedReply> {
@@ -83,10 +85,33 @@ export class Turn {
       name,
       input: digest,
       usage: usageOf as (reply: unknown) => { tokens: number } | undefined,
+      early,
     })) as unknown as RecordedReply;
     if (this.#failure) throw this.#failure.error;
     if (isMain) this.#addReply(reply);
     return reply;
+  }
+
+  /**
+   * Resolves when a reply may be shown to the SDK: when it is durable, or at once if its only use is to execute direct tools. The first of
+   * these tools waits until the reply is durable, and nobody sees a part of the reply before that.
+   */
+  async flushVisible(output: readonly AgentOutputItem[]): Promise<void> {
+    const isCall = async (item: AgentOutputItem): Promise<boolean> => {
+      if (item.type !== "function_call" || !isJsonObject(item.arguments)) return false;
+      return (await this.#directTools.get(item.name)) === true;
+    };
+    const isInternal = output.length > 0 && (await Promise.all(output.map(isCall))).every(Boolean);
+    if (!isInternal) await this.#run.flush();
+  }
+
+  /** Registers a tool, and whether the SDK calls no other code of the user before it executes the tool. */
+  addTool(name: string, isDirect: Promise<boolean>): void {
+    const known = this.#directTools.get(name) ?? Promise.resolve(true);
+    const areDirect = Promise.all([known, isDirect]).then((all) => all.every(Boolean));
+    // A rejection counts when the tool is called.
+    areDirect.catch(() => {});
+    this.#directTools.set(name, areDirect);
   }
 
   /** Runs a tool and records its result, or replays the recorded one. */
@@ -150,4 +175,14 @@ export class Turn {
 /** Whether an interrupted call is reported to the model, because its policy is `fail`. All other errors have ended the turn. */
 export function isForModel(error: unknown): error is Error {
   return isSavepointError(error, "OUTCOME_UNKNOWN") && error.details["questions"] === undefined;
+}
+
+/** Whether the arguments of a call are valid JSON. If not, the SDK executes no tool. */
+function isJsonObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null;
+  } catch {
+    return false;
+  }
 }
