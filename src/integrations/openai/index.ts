@@ -5,7 +5,7 @@
  * recorded and continues from there. The SDK is loaded by {@link durable}; {@link SavepointSession} does not need it.
  */
 export { type AgentLike, type DurableAgentOptions } from "./agent.js";
-export { durable, type DurableOptions, type DurableTurn, type WaitingTurn } from "./durable.js";
+export { type ApprovableResult, durable, type DurableOptions, type DurableTurn, type WaitingTurn } from "./durable.js";
 export { SavepointSession, type SavepointSessionOptions } from "./session.js";
 export type { OpenAiState } from "./state.js";
 export { idempotencyKeyOf, type ToolPolicies, type ToolPolicy, type VerifyContext } from "./policies.js";
