@@ -22,6 +22,7 @@ const NAMES = [
   "ai",
   "chat",
   "claude",
+  "openai",
   "postgres",
 ];
 

@@ -32,6 +32,7 @@ const ENTRIES = {
   "integrations/langgraph/index": "integrations/langgraph/index.ts",
   "integrations/ai/index": "integrations/ai/index.ts",
   "integrations/claude/index": "integrations/claude/index.ts",
+  "integrations/openai/index": "integrations/openai/index.ts",
   "mcp/index": "mcp/index.ts",
   "inspector/index": "inspector/index.ts",
   "testing/index": "testing/index.ts",

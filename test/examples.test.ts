@@ -246,6 +246,18 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("openai: resumes after a crash in a tool, waits for an approval, and completes a turn once", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output, lines } = await run(folder, "openai/refund.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(count(output, "FINDS order 88")).toBe(2);
+    expect(count(output, "REFUNDS 30 EUR")).toBe(1);
+    for (const asked of ["desk 0", "desk 1", "cashier 2", "cashier 3"]) expect(count(output, asked)).toBe(1);
+    expect(output).toContain('waiting: May cashier call refund({"amount":30})?');
+    expect(lines.slice(-2).map((line) => line.trim())).toEqual(["completed: You get 30 EUR back.", "6 checkpoints"]);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it("assistant: searches, restores a checkpoint, and undoes the restore", async (test) => {
     const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });

@@ -67,6 +67,7 @@ const APART = new Map([
   ["integrations/ai", PUBLIC],
   ["integrations/claude", PUBLIC],
   ["integrations/langgraph", PUBLIC],
+  ["integrations/openai", PUBLIC],
   ["mcp", PUBLIC],
   ["inspector", PUBLIC],
   // The page imports the types of the JSON API, and nothing that runs on the server.

@@ -31,4 +31,14 @@ describe("the published types", () => {
     expect(child.stdout + child.stderr).toBe("");
     expect(child.status).toBe(0);
   });
+
+  it("keep what the OpenAI Agents SDK knows of agents and results", () => {
+    const args = [...options.split(" "), "--skipLibCheck", "test/types/openai.mts"];
+    const child = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", ...args], {
+      cwd: root,
+      encoding: "utf8",
+    });
+    expect(child.stdout + child.stderr).toBe("");
+    expect(child.status).toBe(0);
+  });
 });

@@ -8,7 +8,7 @@
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { RunResult } from "../status/index.js";
-import type { EffectContext, EffectOptions, LlmContext, LlmOptions, Reply } from "./run.js";
+import type { AskOptions, EffectContext, EffectOptions, LlmContext, LlmOptions, Reply } from "./run.js";
 
 /** The turn to open with `sp.openRun()`. */
 export interface OpenRunOptions<State = unknown> {
@@ -112,6 +112,13 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
     run: (context: EffectContext) => Result | Promise<Result>,
     options?: EffectOptions<Awaited<Result>>,
   ): Promise<Awaited<Result>>;
+
+  /**
+   * Asks a person, and returns the answer once it is recorded. Until then, this ends the run as soon as no effect is in flight: the run
+   * saves its state and waits, and all pending calls reject with `OUTCOME_UNKNOWN`. Answer with `sp.answer()`, and open the turn again:
+   * the loop repeats the question and gets the answer. Questions with the same text are answered in the order in which they were asked.
+   */
+  ask<Answer = unknown>(question: string | AskOptions): Promise<Answer>;
 
   /** Returns a value synchronously: the recorded one when the turn is resumed. It is written with the next entry. */
   remember<Value>(name: string, make: () => Value): Value;

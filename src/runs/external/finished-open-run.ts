@@ -13,7 +13,7 @@ import {
   RecordedEffects,
   reviveError,
 } from "../journal/index.js";
-import type { LlmOptions, OpenRun, Reply } from "../agent/index.js";
+import type { AskOptions, LlmOptions, OpenRun, Reply } from "../agent/index.js";
 import { readResult, type RunResult } from "../status/index.js";
 
 export class FinishedOpenRun implements OpenRun {
@@ -75,6 +75,10 @@ export class FinishedOpenRun implements OpenRun {
 
   async effect<Result>(name: string): Promise<Awaited<Result>> {
     return this.#recorded({ kind: "effect", name }) as Awaited<Result>;
+  }
+
+  async ask<Answer>(question: string | AskOptions): Promise<Answer> {
+    return this.#recorded({ kind: "ask", name: typeof question === "string" ? question : question.text }) as Answer;
   }
 
   remember<Value>(name: string): Value {

@@ -4,6 +4,7 @@ import type { Usage } from "../../records/index.js";
 import { describeBranch } from "../../sessions/index.js";
 import {
   type Agent,
+  type AskOptions,
   type Completion,
   type EmitOptions,
   type OpenRun,
@@ -108,6 +109,10 @@ export class LiveOpenRun implements OpenRun {
   readonly effect: OpenRun["effect"] = (name, run, options) =>
     this.#unlessEnded(() => this.#run.effect(name, run, options));
 
+  ask<Answer>(question: string | AskOptions): Promise<Answer> {
+    return this.#unlessEnded(() => this.#run.ask<Answer>(question));
+  }
+
   remember<Value>(name: string, make: () => Value): Value {
     return this.#run.remember(name, make);
   }
@@ -179,12 +184,14 @@ function buildEndedError(result: RunResult): SavepointError {
   const details = { sessionId: session, branch, status };
   if (result.status === "waiting") {
     const { questions } = result;
-    const names = questions.map(({ call }) => JSON.stringify(call?.name)).join(", ");
-    return new SavepointError(
-      "OUTCOME_UNKNOWN",
-      `${where} waits for a person: ${names} was interrupted, and whether it happened is unknown. Answer with sp.answer(session, { happened: true, result }) or { happened: false }, and open the turn again.`,
-      { details: { ...details, questions } },
-    );
+    const unknown = questions.filter(({ kind }) => kind !== "ask").map(({ call }) => JSON.stringify(call?.name));
+    const why =
+      unknown.length > 0
+        ? `${unknown.join(", ")} was interrupted, and whether it happened is unknown. Answer with sp.answer(session, { happened: true, result }) or { happened: false }, and open the turn again.`
+        : `${result.question?.text ?? "it has asked a question"} Answer with sp.answer(session, value), and open the turn again.`;
+    return new SavepointError("OUTCOME_UNKNOWN", `${where} waits for a person: ${why}`, {
+      details: { ...details, questions },
+    });
   }
   const why = result.reason === undefined ? "" : `: ${result.reason}`;
   return new SavepointError(

@@ -42,8 +42,8 @@ function textIn(value: unknown, depth: number): string {
   if (typeof value === "string") return value;
   if (depth > MAX_DEPTH || typeof value !== "object" || value === null) return "";
   if (Array.isArray(value)) return value.map((part: unknown) => textOfPart(part, depth)).join("");
-  const { content, text, message, choices, parts } = value as Record<string, unknown>;
-  for (const each of [text, content, parts, message]) {
+  const { content, text, message, choices, parts, output } = value as Record<string, unknown>;
+  for (const each of [text, content, parts, message, output]) {
     const found = each === undefined ? "" : textIn(each, depth + 1);
     if (found !== "") return found;
   }
