@@ -1,0 +1,182 @@
+/** The items of one namespace, which are one session of the store. */
+import { setTimeout as delay } from "node:timers/promises";
+import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../../index.js";
+import {
+  applyChanges,
+  type ItemChange,
+  type NamespaceState,
+  type Outline,
+  outlineOf,
+  parseOutline,
+  parseState,
+} from "./items.js";
+import type { Namespace } from "./namespaces.js";
+
+/** What all namespaces of a store share. */
+export interface MemoryContext {
+  readonly sp: Savepoint;
+  readonly agent: string;
+  now(): number;
+}
+
+/** The head of a session, as this process knows it, with the handle that has read or saved it. */
+interface Head {
+  readonly session: Session<NamespaceState>;
+  /** `undefined` if the session does not exist. */
+  readonly id: string | undefined;
+  readonly state: NamespaceState | undefined;
+  readonly bytes: number;
+}
+
+/** Changes that are saved together, in one checkpoint. */
+interface Request {
+  /** The changes, as soon as the embeddings of their texts are there. */
+  readonly changes: Promise<readonly ItemChange[]>;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** How often a save is tried again while other processes write to the same namespace. */
+const MAX_ATTEMPTS = 200;
+
+/**
+ * One namespace, as this process uses it. Changes are saved in the order of the calls; those that wait are saved together. Other
+ * processes may write too: every save checks that the head is the one that it was prepared for.
+ */
+export class Memory {
+  readonly id: string;
+  readonly namespace: Namespace;
+  readonly #context: MemoryContext;
+  #head: Head | undefined;
+  #waiting: Request[] = [];
+  #saving: Promise<void> | undefined;
+
+  constructor(context: MemoryContext, id: string, namespace: Namespace) {
+    this.#context = context;
+    this.id = id;
+    this.namespace = namespace;
+  }
+
+  /** Whether nothing is being saved. */
+  get isIdle(): boolean {
+    return this.#saving === undefined;
+  }
+
+  /** The size of the state that is kept. */
+  get bytes(): number {
+    return this.#head?.bytes ?? 0;
+  }
+
+  /** A new handle on the session. */
+  session(): Session<NamespaceState> {
+    return this.#context.sp.session<NamespaceState>(this.id, { agent: this.#context.agent });
+  }
+
+  /** The newest state; `undefined` if there is none. Not to be changed. */
+  async state(): Promise<NamespaceState | undefined> {
+    const head = await this.session().head();
+    return this.stateAt(head?.id);
+  }
+
+  /** The newest state, which is read only if the head is not the one that this process knows. */
+  async stateAt(headId: string | undefined): Promise<NamespaceState | undefined> {
+    const known = this.#head;
+    if (headId === undefined) return undefined;
+    return (known?.id === headId ? known : (this.#head = await this.#readHead())).state;
+  }
+
+  /** The outline of the newest state, from the metadata of the head or else from the state. */
+  async outline(head: { readonly id: string; readonly metadata: Readonly<Record<string, unknown>> }): Promise<Outline> {
+    const outline = parseOutline(head.metadata);
+    if (outline) return outline;
+    const state = await this.stateAt(head.id);
+    return state ? outlineOf(state) : { createdAt: 0, items: 0 };
+  }
+
+  /** Saves changes after all earlier ones, in one commit. They are not started before `changes` resolves. */
+  change(changes: Promise<readonly ItemChange[]>): Promise<void> {
+    // A failure is handled when it is the turn of these changes.
+    changes.catch(() => {});
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ changes, resolve, reject });
+      this.#saving ??= this.#saveAll().finally(() => (this.#saving = undefined));
+    });
+  }
+
+  async #saveAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const requests = this.#waiting;
+      this.#waiting = [];
+      const ready: { request: Request; changes: readonly ItemChange[] }[] = [];
+      for (const request of requests) {
+        await request.changes.then(
+          (changes) => ready.push({ request, changes }),
+          (error: unknown) => request.reject(error),
+        );
+      }
+      await this.#saveTogether(ready);
+    }
+  }
+
+  /** Saves requests in one checkpoint; one by one if that fails because of a value. */
+  async #saveTogether(ready: readonly { request: Request; changes: readonly ItemChange[] }[]): Promise<void> {
+    try {
+      await this.#save(ready.flatMap(({ changes }) => changes));
+      for (const { request } of ready) request.resolve();
+    } catch (error) {
+      if (ready.length === 1 || !isSavepointError(error, "INVALID_STATE")) {
+        for (const { request } of ready) request.reject(error);
+        return;
+      }
+      for (const each of ready) await this.#saveTogether([each]);
+    }
+  }
+
+  /** Saves changes, again if another process has written meanwhile. */
+  async #save(changes: readonly ItemChange[]): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#saveOnce(changes);
+      } catch (error) {
+        this.#head = undefined;
+        const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
+        if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
+        // The other writers get ahead, each in its turn.
+        if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
+      }
+    }
+  }
+
+  async #saveOnce(changes: readonly ItemChange[]): Promise<void> {
+    const now = this.#context.now();
+    let head = (this.#head ??= await this.#readHead());
+    let after = applyChanges(this.namespace, head.state, changes, now);
+    if (after === head.state) {
+      // Another process may have changed what this one knows, so only the stored head decides that nothing changes.
+      head = this.#head = await this.#readHead();
+      after = applyChanges(this.namespace, head.state, changes, now);
+    }
+    if (!after || after === head.state) return;
+    let saved = after;
+    const apply = (state: Readonly<NamespaceState> | undefined): NamespaceState => {
+      if ((state === undefined) !== (head.state === undefined)) throw this.#isMoved();
+      // The same changes of an equal state. What the new state shares with the one that the session has is not compared.
+      if (state !== head.state) saved = applyChanges(this.namespace, state, changes, now) ?? after;
+      return saved;
+    };
+    const info = await head.session.update(apply, { metadata: { memory: outlineOf(after) } });
+    this.#head = { session: head.session, id: info.id, state: saved, bytes: info.stateBytes };
+  }
+
+  #isMoved(): SavepointError {
+    return new SavepointError("CONFLICT", `Another process has created or deleted session ${JSON.stringify(this.id)}.`);
+  }
+
+  async #readHead(): Promise<Head> {
+    const session = this.session();
+    const latest = await session.latest();
+    if (!latest) return { session, id: undefined, state: undefined, bytes: 0 };
+    const state = parseState(this.id, this.namespace, latest.state);
+    return { session, id: latest.id, state, bytes: latest.stateBytes };
+  }
+}
