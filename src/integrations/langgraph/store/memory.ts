@@ -26,6 +26,8 @@ interface Head {
   readonly id: string | undefined;
   readonly state: NamespaceState | undefined;
   readonly bytes: number;
+  /** Whether newer checkpoints are damaged. */
+  readonly isBehind: boolean;
 }
 
 /** Changes that are saved together, in one checkpoint. */
@@ -164,8 +166,10 @@ export class Memory {
       if (state !== head.state) saved = applyChanges(this.namespace, state, changes, now) ?? after;
       return saved;
     };
-    const info = await head.session.update(apply, { metadata: { memory: outlineOf(after) } });
-    this.#head = { session: head.session, id: info.id, state: saved, bytes: info.stateBytes };
+    const options = { metadata: { memory: outlineOf(after) } };
+    // A damaged head cannot be updated, but a state can be saved after it.
+    const info = await (head.isBehind ? head.session.save(after, options) : head.session.update(apply, options));
+    this.#head = { session: head.session, id: info.id, state: saved, bytes: info.stateBytes, isBehind: false };
   }
 
   #isMoved(): SavepointError {
@@ -175,8 +179,8 @@ export class Memory {
   async #readHead(): Promise<Head> {
     const session = this.session();
     const latest = await session.latest();
-    if (!latest) return { session, id: undefined, state: undefined, bytes: 0 };
+    if (!latest) return { session, id: undefined, state: undefined, bytes: 0, isBehind: false };
     const state = parseState(this.id, this.namespace, latest.state);
-    return { session, id: latest.id, state, bytes: latest.stateBytes };
+    return { session, id: latest.id, state, bytes: latest.stateBytes, isBehind: latest.skipped.length > 0 };
   }
 }

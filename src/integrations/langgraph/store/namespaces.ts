@@ -87,12 +87,19 @@ export function startsWith(namespace: Namespace, prefix: Namespace): boolean {
 
 /** Whether a namespace meets a condition, in which `*` stands for any label. */
 export function matchesCondition(namespace: Namespace, { matchType, path }: MatchCondition): boolean {
-  if (matchType !== "prefix" && matchType !== "suffix") {
-    throw invalidArgument(`\`matchType\` must be "prefix" or "suffix", got ${JSON.stringify(matchType)}.`);
-  }
   if (path.length > namespace.length) return false;
   const start = matchType === "prefix" ? 0 : namespace.length - path.length;
   return path.every((label, index) => label === "*" || label === namespace[start + index]);
+}
+
+/** Validates the conditions of a listing. */
+export function parseConditions(conditions: readonly MatchCondition[] = []): readonly MatchCondition[] {
+  for (const { matchType, path } of conditions) {
+    if (matchType !== "prefix" && matchType !== "suffix")
+      throw invalidArgument(`\`matchType\` must be "prefix" or "suffix", got ${JSON.stringify(matchType)}.`);
+    if (!Array.isArray(path)) throw invalidArgument(`The path of a ${matchType} must be an array of labels.`);
+  }
+  return conditions;
 }
 
 /** The labels before the first `*` of all prefix conditions: no other namespaces have to be read. */

@@ -4,7 +4,6 @@ import {
   type GetOperation,
   type Item,
   type ListNamespacesOperation,
-  type MatchCondition,
   type Operation,
   type OperationResults,
   type PutOperation,
@@ -32,6 +31,7 @@ import {
   listDistinct,
   matchesCondition,
   type Namespace,
+  parseConditions,
   validateNamespace,
 } from "./namespaces.js";
 import {
@@ -212,7 +212,7 @@ export class SavepointStore extends BaseStore {
 
   async #listNamespaces(operation: ListNamespacesOperation): Promise<string[][]> {
     const { maxDepth, limit, offset } = operation as Partial<ListNamespacesOperation>;
-    const conditions: readonly MatchCondition[] = operation.matchConditions ?? [];
+    const conditions = parseConditions(operation.matchConditions);
     const start = parseCount(offset ?? 0, "offset");
     if (maxDepth !== undefined) parseCount(maxDepth, "maxDepth");
     const prefix = commonPrefix(conditions);
