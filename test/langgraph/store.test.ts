@@ -203,7 +203,7 @@ describe.each(DURABLE_STORES)("a LangGraph memory on $name", (kind) => {
 
   it("loses no acknowledged put when its process is killed", async () => {
     const program = fileURLToPath(new URL("./store-writer.mjs", import.meta.url));
-    for (let round = 0; round < runs(10, 2); round++) {
+    for (let round = 0; round < runs(5, 1); round++) {
       const children = ["x", "y"].map((name) => {
         const child = spawn(process.execPath, [program, lab.url, `${name}${round}`], {
           stdio: ["ignore", "pipe", "inherit"],
