@@ -33,7 +33,7 @@ const bank = defineAgent({
 
 if (mode !== "") {
   // A thread that does not start, or ends, is reported here.
-  const backgroundFailure = (/** @type {{ error: Error }} */ { error }) => console.log(error.stack);
+  const backgroundFailure = (/** @type {{ error: unknown }} */ { error }) => console.log(error);
   const sp = await Savepoint.open(url, { lease: "2s", on: { backgroundFailure } });
   const { status, output } = await sp.run(bank, { session: "transfer", input: {} });
   console.log(JSON.stringify({ status, output }));
