@@ -250,9 +250,7 @@ describe.concurrent("the examples", () => {
     const folder = createFolder(test);
     const { code, errors, output, lines } = await run(folder, "memory/memory.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
-    expect(output).toMatch(
-      /trains at night\?\n +You told me: I take night trains\.\n +figs\?\n +You told me: I like dried figs\./,
-    );
+    expect(output).toMatch(/trains at night\?\n +You told me: I take night trains\./);
     expect(lines.slice(-2)).toEqual([
       "found in memory/users/ada at /items/I take night",
       "after a rewind: I like dried",

@@ -1,5 +1,6 @@
 // SavepointStore: what it promises beyond the answers of LangGraph's InMemoryStore, which store-random.test.ts compares.
-import { InMemoryStore, InvalidNamespaceError } from "@langchain/langgraph-checkpoint";
+import { SyntheticEmbeddings } from "@langchain/core/utils/testing";
+import { type IndexConfig, InMemoryStore, InvalidNamespaceError } from "@langchain/langgraph-checkpoint";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -275,6 +276,8 @@ describe("SavepointStore", () => {
       await codeOf(ours.batch([{ matchConditions: [{ matchType: "infix", path: [] }], limit: 1, offset: 0 } as never])),
     ).toBe("INVALID_ARGUMENT");
     expect(() => new SavepointStore({} as never)).toThrow(/open Savepoint/);
+    const config: IndexConfig = { dims: 4, embeddings: new SyntheticEmbeddings({ vectorSize: 4 }) };
+    expect(() => new SavepointStore(sp, { index: config })).not.toThrow();
     expect(() => new SavepointStore(sp, { index: { dims: 0, embeddings } })).toThrow(/dims/);
     expect(() => new SavepointStore(sp, { index: { dims: 2, embeddings: {} as never } })).toThrow(/embedQuery/);
     const wrong = { ...index, dims: 3 };

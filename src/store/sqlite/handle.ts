@@ -29,7 +29,7 @@ function adaptStatement(statement: ArrayStatement): SqliteStatement {
   };
 }
 
-/** The row with bytes as a `Uint8Array`. The row belongs to nobody else. */
+/** The row with bytes as a `Uint8Array`. The row is not shared, so it is changed in place. */
 function withBytes(row: unknown): unknown {
   if (typeof row !== "object" || row === null) return row;
   const fields = row as Record<string, unknown>;

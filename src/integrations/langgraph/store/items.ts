@@ -9,7 +9,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** An item as it is stored. Times are in milliseconds since 1970. */
 export interface StoredItem {
-  readonly value: Fields;
+  readonly value: Readonly<Record<string, unknown>>;
   readonly createdAt: number;
   readonly updatedAt: number;
   /** The lifetime after a write or a refresh, and when it ends. */
@@ -21,7 +21,7 @@ export interface StoredItem {
 
 /** The state of the session that stores a namespace. */
 export interface NamespaceState {
-  readonly namespace: Namespace;
+  readonly namespace: readonly string[];
   /** When the namespace got its first item. */
   readonly createdAt: number;
   /** By key, in the order of their creation. */
