@@ -251,10 +251,7 @@ describe.concurrent("the examples", () => {
     const { code, errors, output, lines } = await run(folder, "memory/memory.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     expect(output).toMatch(/trains at night\?\n +You told me: I take night trains\./);
-    expect(lines.slice(-2)).toEqual([
-      "found in memory/users/ada at /items/I take night",
-      "after a rewind: I like dried",
-    ]);
+    expect(lines.slice(-2)).toEqual(["found in memory/users/ada at /pages/0/1", "after a rewind: I like dried"]);
     expect(readdirSync(folder)).toEqual([]);
   });
 

@@ -57,7 +57,12 @@ async function review(url) {
   const [hit] = await sp.search("night trains");
   console.log(`found in ${hit?.id} at ${hit?.path}`);
   await session.rewind({ seq: 0 });
-  console.log(`after a rewind: ${Object.keys((await session.latest())?.state.items ?? {}).join(", ")}`);
+  console.log(
+    `after a rewind: ${(await session.latest())?.state.pages
+      .flat()
+      .map(({ key }) => key)
+      .join(", ")}`,
+  );
   await sp.close();
 }
 

@@ -1,6 +1,6 @@
 /** The items of LangGraph's long-term memory in a state: what search and display need of them. */
 import { briefJson } from "./brief-json.js";
-import { type Fields, isFields } from "./fields.js";
+import { isFields } from "./fields.js";
 
 /** An item of a memory. It has no role, because it is not a message. */
 export interface StateMemory {
@@ -14,16 +14,19 @@ export interface StateMemory {
   readonly path: string;
 }
 
-/** Finds the items in a state that `SavepointStore` has saved: `{ namespace, items: { [key]: { value, updatedAt } } }`. Never throws. */
+/** Finds the items in a state that `SavepointStore` has saved: `{ namespace, pages: [[{ key, value, updatedAt }]] }`. Never throws. */
 export function findMemories(state: unknown): StateMemory[] {
   if (!isFields(state) || Array.isArray(state)) return [];
-  const { namespace, items } = state;
-  if (!Array.isArray(namespace) || !isFields(items) || Array.isArray(items)) return [];
-  return Object.entries(items).flatMap(([key, item]) => {
-    if (!isFields(item)) return [];
-    const { value, updatedAt } = item as Fields;
-    if (!isFields(value) || typeof updatedAt !== "number") return [];
-    const path = `/items/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-    return [{ role: undefined, text: `${key}\n${briefJson(value)}`, id: key, timestamp: updatedAt, path }];
-  });
+  const { namespace, pages } = state;
+  if (!Array.isArray(namespace) || !Array.isArray(pages)) return [];
+  return pages.flatMap((page: unknown, number) =>
+    Array.isArray(page) ? page.flatMap((item: unknown, at) => toMemory(item, `/pages/${number}/${at}`) ?? []) : [],
+  );
+}
+
+function toMemory(item: unknown, path: string): StateMemory | undefined {
+  if (!isFields(item)) return undefined;
+  const { key, value, updatedAt } = item;
+  if (typeof key !== "string" || !isFields(value) || typeof updatedAt !== "number") return undefined;
+  return { role: undefined, text: `${key}\n${briefJson(value)}`, id: key, timestamp: updatedAt, path };
 }

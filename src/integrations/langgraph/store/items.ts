@@ -1,4 +1,4 @@
-/** The state of a namespace, and the changes of its items. */
+/** The items of a namespace, as they are stored. */
 import type { Item } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../../index.js";
 import { copyValue } from "./copy-value.js";
@@ -9,6 +9,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** An item as it is stored. Times are in milliseconds since 1970. */
 export interface StoredItem {
+  readonly key: string;
   readonly value: Readonly<Record<string, unknown>>;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -24,8 +25,11 @@ export interface NamespaceState {
   readonly namespace: readonly string[];
   /** When the namespace got its first item. */
   readonly createdAt: number;
-  /** By key, in the order of their creation. */
-  readonly items: Readonly<Record<string, StoredItem>>;
+  /**
+   * The items in the order of their creation, in pages of at most 256: a put replaces one page, and the other pages are neither copied
+   * nor compared.
+   */
+  readonly pages: readonly (readonly StoredItem[])[];
 }
 
 /** What listings need to know of a namespace. It is in the metadata of the head, so that no state has to be read. */
@@ -34,53 +38,6 @@ export interface Outline {
   readonly items: number;
   /** When the first and the last of the items expire; without `last` if some items never expire. */
   readonly expires?: { readonly first: number; readonly last?: number };
-}
-
-/** A change of one item. */
-export type ItemChange =
-  | { readonly kind: "put"; readonly key: string; readonly item: Omit<StoredItem, "createdAt"> }
-  | { readonly kind: "delete"; readonly key: string }
-  /** Extends the lifetime, if the item has one. */
-  | { readonly kind: "refresh"; readonly key: string };
-
-/** The state after some changes, without the items that have expired; the same object if nothing changes. */
-export function applyChanges(
-  namespace: Namespace,
-  before: NamespaceState | undefined,
-  changes: readonly ItemChange[],
-  now: number,
-): NamespaceState | undefined {
-  const items: Record<string, StoredItem> = { ...before?.items };
-  let isChanged = false;
-  for (const key of Object.keys(items)) {
-    if (!isExpired(items[key] as StoredItem, now)) continue;
-    delete items[key];
-    isChanged = true;
-  }
-  for (const change of changes) isChanged = applyChange(items, change, now) || isChanged;
-  if (!isChanged) return before;
-  const [first = now] = changes.flatMap((change) => (change.kind === "put" ? change.item.updatedAt : []));
-  return { namespace, createdAt: before?.createdAt ?? first, items };
-}
-
-/** Applies one change. Returns whether it had an effect. */
-function applyChange(items: Record<string, StoredItem>, change: ItemChange, now: number): boolean {
-  const { key } = change;
-  const before = Object.hasOwn(items, key) ? items[key] : undefined;
-  if (change.kind === "delete") return before !== undefined && delete items[key];
-  if (change.kind === "put") {
-    setItem(items, key, { ...change.item, createdAt: before?.createdAt ?? change.item.updatedAt });
-    return true;
-  }
-  if (before?.ttl === undefined) return false;
-  setItem(items, key, { ...before, expiresAt: now + before.ttl });
-  return true;
-}
-
-/** Sets an own property, even if its name is `__proto__`. */
-function setItem(items: Record<string, StoredItem>, key: string, item: StoredItem): void {
-  if (key !== "__proto__") items[key] = item;
-  else Object.defineProperty(items, key, { value: item, enumerable: true, configurable: true, writable: true });
 }
 
 export function isExpired({ expiresAt }: StoredItem, now: number): boolean {
@@ -93,10 +50,10 @@ export function needsRefresh({ expiresAt, ttl }: StoredItem, now: number): boole
 }
 
 /** A copy of an item in LangGraph's form. */
-export function toItem(namespace: Namespace, key: string, item: StoredItem): Item {
+export function toItem(namespace: Namespace, item: StoredItem): Item {
   return {
     namespace: [...namespace],
-    key,
+    key: item.key,
     value: copyValue(item.value) as Record<string, unknown>,
     createdAt: new Date(item.createdAt),
     updatedAt: new Date(item.updatedAt),
@@ -104,23 +61,23 @@ export function toItem(namespace: Namespace, key: string, item: StoredItem): Ite
 }
 
 /** The items that have not expired, in the order of their creation. */
-export function liveItems(state: NamespaceState, now: number): [key: string, item: StoredItem][] {
-  const live = Object.entries(state.items).filter(([, item]) => !isExpired(item, now));
-  // An object lists keys that are numbers first.
-  return live.sort(([, a], [, b]) => a.createdAt - b.createdAt);
+export function liveItems({ pages }: NamespaceState, now: number): StoredItem[] {
+  return pages.flatMap((page) => page.filter((item) => !isExpired(item, now)));
 }
 
 /** The outline of a state, for the metadata of its checkpoint. */
-export function outlineOf({ createdAt, items }: NamespaceState): Outline {
+export function outlineOf({ createdAt, pages }: NamespaceState): Outline {
   let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  let [count, permanent] = [0, 0];
-  for (const { expiresAt } of Object.values(items)) {
-    count++;
-    if (expiresAt === undefined) permanent++;
-    else [first, last] = [Math.min(first, expiresAt), Math.max(last, expiresAt)];
+  let [items, permanent] = [0, 0];
+  for (const page of pages) {
+    items += page.length;
+    for (const { expiresAt } of page) {
+      if (expiresAt === undefined) permanent++;
+      else [first, last] = [Math.min(first, expiresAt), Math.max(last, expiresAt)];
+    }
   }
-  if (permanent === count) return { createdAt, items: count };
-  return { createdAt, items: count, expires: permanent === 0 ? { first, last } : { first } };
+  if (permanent === items) return { createdAt, items };
+  return { createdAt, items, expires: permanent === 0 ? { first, last } : { first } };
 }
 
 /** The outline in the metadata of a checkpoint; `undefined` if another program has saved the checkpoint. */
@@ -143,8 +100,9 @@ export function isListed({ items, expires }: Outline, now: number): boolean {
 /** Validates a state: another program may have saved anything. @throws `DAMAGED` */
 export function parseState(session: string, namespace: Namespace, state: unknown): NamespaceState {
   if (isFields(state) && isSameNamespace(state["namespace"], namespace) && isNumber(state["createdAt"])) {
-    const { items } = state;
-    if (isFields(items) && Object.values(items).every(isStoredItem)) return state as unknown as NamespaceState;
+    const pages: unknown = state["pages"];
+    if (Array.isArray(pages) && pages.every((page) => Array.isArray(page) && page.every(isStoredItem)))
+      return state as unknown as NamespaceState;
   }
   throw new SavepointError(
     "DAMAGED",
@@ -157,8 +115,8 @@ function isSameNamespace(stored: unknown, namespace: Namespace): boolean {
 }
 
 function isStoredItem(item: unknown): boolean {
-  if (!isFields(item) || !isFields(item["value"]) || !isNumber(item["createdAt"]) || !isNumber(item["updatedAt"]))
-    return false;
+  if (!isFields(item) || typeof item["key"] !== "string" || !isFields(item["value"])) return false;
+  if (!isNumber(item["createdAt"]) || !isNumber(item["updatedAt"])) return false;
   const { ttl, expiresAt, vectors } = item;
   if ((ttl === undefined) !== (expiresAt === undefined)) return false;
   if (ttl !== undefined && !(isNumber(ttl) && isNumber(expiresAt))) return false;

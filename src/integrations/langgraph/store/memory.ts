@@ -1,15 +1,8 @@
 /** The items of one namespace, which are one session of the store. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../../index.js";
-import {
-  applyChanges,
-  type ItemChange,
-  type NamespaceState,
-  type Outline,
-  outlineOf,
-  parseOutline,
-  parseState,
-} from "./items.js";
+import { applyChanges, findItem, indexOf, type ItemChange, type PageIndex } from "./changes.js";
+import { type NamespaceState, type Outline, outlineOf, parseOutline, parseState, type StoredItem } from "./items.js";
 import type { Namespace } from "./namespaces.js";
 
 /** What all namespaces of a store share. */
@@ -25,7 +18,11 @@ interface Head {
   /** `undefined` if the session does not exist. */
   readonly id: string | undefined;
   readonly state: NamespaceState | undefined;
+  /** Where the items of the state are. */
+  readonly index: PageIndex;
   readonly bytes: number;
+  /** When the first item expires. */
+  readonly firstExpiry: number;
   /** Whether newer checkpoints are damaged. */
   readonly isBehind: boolean;
 }
@@ -74,17 +71,16 @@ export class Memory {
     return this.#context.sp.session<NamespaceState>(this.id, { agent: this.#context.agent });
   }
 
-  /** The newest state; `undefined` if there is none. Not to be changed. */
-  async state(): Promise<NamespaceState | undefined> {
-    const head = await this.session().head();
-    return this.stateAt(head?.id);
+  /** The newest item under a key; also one that has expired. Not to be changed. */
+  async item(key: string): Promise<StoredItem | undefined> {
+    const info = await this.session().head();
+    const head = info && (await this.#headAt(info.id));
+    return head?.state && findItem(head.state, head.index, key);
   }
 
-  /** The newest state, which is read only if the head is not the one that this process knows. */
-  async stateAt(headId: string | undefined): Promise<NamespaceState | undefined> {
-    const known = this.#head;
-    if (headId === undefined) return undefined;
-    return (known?.id === headId ? known : (this.#head = await this.#readHead())).state;
+  /** The newest state, which is read only if the head is not the one that this process knows. Not to be changed. */
+  async stateAt(headId: string): Promise<NamespaceState | undefined> {
+    return (await this.#headAt(headId)).state;
   }
 
   /** The outline of the newest state, from the metadata of the head or else from the state. */
@@ -151,36 +147,62 @@ export class Memory {
 
   async #saveOnce(changes: readonly ItemChange[]): Promise<void> {
     const now = this.#context.now();
+    const { namespace } = this;
+    const apply = ({ state, index, firstExpiry }: Head): ReturnType<typeof applyChanges> =>
+      applyChanges(namespace, state, index, changes, { now, mayExpire: firstExpiry <= now });
     let head = (this.#head ??= await this.#readHead());
-    let after = applyChanges(this.namespace, head.state, changes, now);
-    if (after === head.state) {
+    let after = apply(head);
+    if (!after) {
       // Another process may have changed what this one knows, so only the stored head decides that nothing changes.
       head = this.#head = await this.#readHead();
-      after = applyChanges(this.namespace, head.state, changes, now);
+      after = apply(head);
     }
-    if (!after || after === head.state) return;
+    if (!after) return;
     let saved = after;
-    const apply = (state: Readonly<NamespaceState> | undefined): NamespaceState => {
+    const update = (state: Readonly<NamespaceState> | undefined): NamespaceState => {
       if ((state === undefined) !== (head.state === undefined)) throw this.#isMoved();
       // The same changes of an equal state. What the new state shares with the one that the session has is not compared.
-      if (state !== head.state) saved = applyChanges(this.namespace, state, changes, now) ?? after;
-      return saved;
+      if (state !== head.state) saved = apply({ ...head, state }) ?? saved;
+      return saved.state;
     };
-    const options = { metadata: { memory: outlineOf(after) } };
+    const outline = outlineOf(after.state);
+    const options = { metadata: { memory: outline } };
     // A damaged head cannot be updated, but a state can be saved after it.
-    const info = await (head.isBehind ? head.session.save(after, options) : head.session.update(apply, options));
-    this.#head = { session: head.session, id: info.id, state: saved, bytes: info.stateBytes, isBehind: false };
+    const info = await (head.isBehind ? head.session.save(after.state, options) : head.session.update(update, options));
+    const firstExpiry = outline.expires?.first ?? Number.POSITIVE_INFINITY;
+    const index = saved.updateIndex(head.index);
+    this.#head = {
+      ...head,
+      id: info.id,
+      state: saved.state,
+      index,
+      bytes: info.stateBytes,
+      firstExpiry,
+      isBehind: false,
+    };
   }
 
   #isMoved(): SavepointError {
     return new SavepointError("CONFLICT", `Another process has created or deleted session ${JSON.stringify(this.id)}.`);
   }
 
+  async #headAt(id: string): Promise<Head> {
+    const known = this.#head;
+    return known?.id === id ? known : (this.#head = await this.#readHead());
+  }
+
   async #readHead(): Promise<Head> {
     const session = this.session();
     const latest = await session.latest();
-    if (!latest) return { session, id: undefined, state: undefined, bytes: 0, isBehind: false };
-    const state = parseState(this.id, this.namespace, latest.state);
-    return { session, id: latest.id, state, bytes: latest.stateBytes, isBehind: latest.skipped.length > 0 };
+    const state = latest && parseState(this.id, this.namespace, latest.state);
+    return {
+      session,
+      id: latest?.id,
+      state,
+      index: indexOf(state),
+      bytes: latest?.stateBytes ?? 0,
+      firstExpiry: (state && outlineOf(state).expires?.first) ?? Number.POSITIVE_INFINITY,
+      isBehind: (latest?.skipped.length ?? 0) > 0,
+    };
   }
 }

@@ -2,7 +2,8 @@
 import type { PutOperation } from "@langchain/langgraph-checkpoint";
 import { invalidArgument } from "../errors.js";
 import { copyValue } from "./copy-value.js";
-import type { Fields, ItemChange } from "./items.js";
+import type { ItemChange } from "./changes.js";
+import type { Fields } from "./items.js";
 import { isValidNamespace, type Namespace, validateNamespace } from "./namespaces.js";
 import { parseTtl, type PutItemOptions } from "./options.js";
 import { type Embedder, type ToEmbed, validateFields } from "./vectors.js";
@@ -32,7 +33,7 @@ export function parsePut(request: PutRequest, updatedAt: number, defaultTtl: num
   if (index !== undefined && index !== null && index !== false) validateFields(index, "index");
   const ttl = parseTtl(request.ttl) ?? defaultTtl;
   const copy = copyValue(value) as Fields;
-  const item = { value: copy, updatedAt, ...(ttl !== undefined && { ttl, expiresAt: updatedAt + ttl }) };
+  const item = { key, value: copy, updatedAt, ...(ttl !== undefined && { ttl, expiresAt: updatedAt + ttl }) };
   const toEmbed = { value: copy, fields: index || undefined };
   return [{ namespace: [...namespace], change: { kind: "put", key, item }, ...(index !== false && { toEmbed }) }];
 }

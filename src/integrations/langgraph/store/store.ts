@@ -13,10 +13,10 @@ import {
 import { isSavepointError, type Savepoint, type Session } from "../../../index.js";
 import { invalidArgument } from "../errors.js";
 import { matchesFilter } from "./filter.js";
+import type { ItemChange } from "./changes.js";
 import {
   type Fields,
   isExpired,
-  type ItemChange,
   liveItems,
   type NamespaceState,
   needsRefresh,
@@ -48,7 +48,6 @@ import { Embedder, rankBySimilarity } from "./vectors.js";
 /** An item that a search has found. */
 interface Match {
   readonly memory: Memory;
-  readonly key: string;
   readonly item: StoredItem;
 }
 
@@ -146,7 +145,7 @@ export class SavepointStore extends BaseStore {
     const found = await this.#memories.findAll([]);
     const expired = found.filter(({ outline }) => outline.expires !== undefined && outline.expires.first <= now);
     for await (const { memory, state } of this.#memories.states(expired)) {
-      deleted += Object.values(state.items).filter((item) => isExpired(item, now)).length;
+      deleted += state.pages.flat().filter((item) => isExpired(item, now)).length;
       // Every change removes what has expired.
       await memory.change(Promise.resolve([]));
     }
@@ -167,12 +166,11 @@ export class SavepointStore extends BaseStore {
   async #get({ namespace, key, refreshTtl = this.#refreshTtl }: GetRequest): Promise<Item | null> {
     if (!isValidNamespace(namespace)) return null;
     const memory = this.#memories.get(namespace);
-    const state = await memory.state();
+    const item = await memory.item(key);
     this.#memories.evict();
-    const item = state && Object.hasOwn(state.items, key) ? state.items[key] : undefined;
     if (!item || isExpired(item, this.#now())) return null;
-    if (refreshTtl) await this.#refresh([{ memory, key, item }]);
-    return toItem(namespace, key, item);
+    if (refreshTtl) await this.#refresh([{ memory, item }]);
+    return toItem(namespace, item);
   }
 
   async #search(request: SearchRequest): Promise<SearchItem[]> {
@@ -185,8 +183,8 @@ export class SavepointStore extends BaseStore {
     // The order is known without reading everything, unless the items are ranked.
     const matches = await this.#match(namespacePrefix, filter, embedder ? Number.POSITIVE_INFINITY : offset + limit);
     const page = (list: readonly { entry: Match; score: number | undefined }[]): SearchItem[] =>
-      list.map(({ entry: { memory, key, item }, score }) => ({
-        ...toItem(memory.namespace, key, item),
+      list.map(({ entry: { memory, item }, score }) => ({
+        ...toItem(memory.namespace, item),
         ...(score !== undefined && { score }),
       }));
     const ranked = embedder
@@ -202,8 +200,8 @@ export class SavepointStore extends BaseStore {
     const matches: Match[] = [];
     const now = this.#now();
     for await (const { memory, state } of this.#memories.states(await this.#memories.find(prefix))) {
-      for (const [key, item] of liveItems(state, now)) {
-        if (filter === undefined || matchesFilter(item.value, filter)) matches.push({ memory, key, item });
+      for (const item of liveItems(state, now)) {
+        if (filter === undefined || matchesFilter(item.value, filter)) matches.push({ memory, item });
       }
       if (matches.length >= max) break;
     }
@@ -251,10 +249,10 @@ export class SavepointStore extends BaseStore {
   async #refresh(read: readonly Match[]): Promise<void> {
     const now = this.#now();
     const changes = new Map<Memory, ItemChange[]>();
-    for (const { memory, key, item } of read) {
+    for (const { memory, item } of read) {
       if (!needsRefresh(item, now)) continue;
       const of = changes.get(memory) ?? [];
-      changes.set(memory, [...of, { kind: "refresh", key }]);
+      changes.set(memory, [...of, { kind: "refresh", key: item.key }]);
     }
     try {
       await Promise.all([...changes].map(([memory, each]) => memory.change(Promise.resolve(each))));
