@@ -9,10 +9,13 @@ const json: ["json", { outputFile: string }][] = report ? [["json", { outputFile
 /** Proofs that take minutes; `npm run test:crash` runs them. */
 export const SLOW = "test/**/*.slow.test.ts";
 
+/** What runs on Bun and Deno; `npm run test:runtimes` runs it. */
+export const RUNTIMES = "test/runtimes/*.test.ts";
+
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    exclude: ["node_modules/**", SLOW],
+    exclude: ["node_modules/**", SLOW, RUNTIMES],
     globalSetup: "test/postgres/global-setup.ts",
     setupFiles: "test/support/setup.ts",
     // Real processes: tests kill their children, change the environment and load native code.

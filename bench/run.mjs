@@ -19,6 +19,7 @@ const NAMES = [
   "memory",
   "start",
   "langgraph",
+  "langgraph-memory",
   "ai",
   "chat",
   "claude",

@@ -258,6 +258,15 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("memory: remembers across threads and kills, finds by meaning, and undoes a memory", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output, lines } = await run(folder, "memory/memory.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toMatch(/trains at night\?\n +You told me: I take night trains\./);
+    expect(lines.slice(-2)).toEqual(["found in memory/users/ada at /pages/0/1", "after a rewind: I like dried"]);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it("assistant: searches, restores a checkpoint, and undoes the restore", async (test) => {
     const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });

@@ -7,6 +7,7 @@ import {
   MAIN,
   type Question,
   type RunError,
+  sessionKey,
   sessionsOfAgent,
   type Status,
 } from "../records/index.js";
@@ -19,7 +20,7 @@ import {
   readMainHeads,
   SessionReader,
 } from "../sessions/index.js";
-import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
+import { compareKeys, type KeyRange, prefixRange, type RecordResult, scanPages } from "../store/index.js";
 import type { Context } from "../context.js";
 import { createListing, type Listing, limitEntries, validateOptions } from "../util/index.js";
 import type { Services } from "./services.js";
@@ -52,6 +53,11 @@ export interface SessionInfo {
 export interface SessionListOptions {
   /** Only sessions of this agent. */
   readonly agent?: string;
+  /**
+   * Only sessions whose id starts with this, in the order of their ids. Reads no others, except if the store was opened with a
+   * `scope`.
+   */
+  readonly prefix?: string;
   /** Only sessions with this status. */
   readonly status?: Status;
   /** Only sessions that were updated at this time or later, in milliseconds since 1970. */
@@ -84,15 +90,19 @@ export class Sessions {
    * approximate. Reads page by page; a damaged session is reported and left out.
    */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
-    const { agent = this.#services.scope.agent, status, limit = Number.POSITIVE_INFINITY } = options;
+    const { agent = this.#services.scope.agent, prefix, status, limit = Number.POSITIVE_INFINITY } = options;
     const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = options;
     const matches = (info: SessionInfo): boolean =>
       (agent === undefined || info.agent === agent) &&
       (status === undefined || info.status === status) &&
       info.updatedAt >= since &&
       info.updatedAt <= until;
-    const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
-    return createListing(() => limitEntries(this.#walk(range, matches), limit));
+    const ofAgent = agent === undefined ? undefined : sessionsOfAgent(checkId(agent, "agent id"));
+    if (prefix !== undefined) {
+      checkId(prefix, "prefix of session ids");
+      return createListing(() => limitEntries(this.#walkIds(prefix, matches), limit));
+    }
+    return createListing(() => limitEntries(this.#walk(ofAgent ?? ALL_SESSION_NUMBERS, matches), limit));
   }
 
   /**
@@ -129,21 +139,44 @@ export class Sessions {
     const context = this.#services.open();
     for await (const page of scanPages(context.store, range, true)) {
       const readers = page.flatMap((record) => readerOf(context, record) ?? []);
-      const heads = await readMainHeads(context.store, readers);
-      const notes = await readHeadNotes(context.store, heads);
-      const queries = readers.map(({ sessionId }, index) => ({
-        sessionId,
-        branch: MAIN,
-        heads: heads[index] ?? { session: undefined, branch: undefined },
-      }));
-      const statuses = await readBranchStatuses(context, queries);
-      for (const [index, reader] of readers.entries()) {
-        const found = heads[index];
-        const info = found && toSessionInfo(reader, found, notes[index], statuses[index]);
-        if (info && matches(info)) yield info;
-      }
+      for (const info of await readInfos(context, readers)) if (matches(info)) yield info;
     }
   }
+
+  async *#walkIds(prefix: string, matches: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
+    const context = this.#services.open();
+    const { agent } = this.#services.scope;
+    if (agent !== undefined) {
+      // In the view of one agent, its sessions can be listed only together.
+      const found: SessionInfo[] = [];
+      const isFound = (info: SessionInfo): boolean => info.id.startsWith(prefix) && matches(info);
+      for await (const info of this.#walk(sessionsOfAgent(agent), isFound)) found.push(info);
+      yield* found.sort((a, b) => compareKeys(a.id, b.id));
+      return;
+    }
+    for await (const page of scanPages(context.store, prefixRange(sessionKey(prefix)))) {
+      // The records of the branches are between those of the sessions.
+      const ids = page.map(({ key }) => key.slice(sessionKey("").length)).filter((id) => !id.includes("\t"));
+      const readers = ids.map((id) => new SessionReader(context, id));
+      for (const info of await readInfos(context, readers)) if (matches(info)) yield info;
+    }
+  }
+}
+
+/** The sessions of a page, in the order of their readers; without those that are missing or damaged. */
+async function readInfos(context: Context, readers: readonly SessionReader[]): Promise<SessionInfo[]> {
+  const heads = await readMainHeads(context.store, readers);
+  const notes = await readHeadNotes(context.store, heads);
+  const queries = readers.map(({ sessionId }, index) => ({
+    sessionId,
+    branch: MAIN,
+    heads: heads[index] ?? { session: undefined, branch: undefined },
+  }));
+  const statuses = await readBranchStatuses(context, queries);
+  return readers.flatMap((reader, index) => {
+    const found = heads[index];
+    return (found && toSessionInfo(reader, found, notes[index], statuses[index])) ?? [];
+  });
 }
 
 /** The reader of a listed session; `undefined` for the history of an agent, and for a damaged record, which is reported. */

@@ -3,6 +3,7 @@
  * message is never converted.
  */
 export { briefJson } from "./brief-json.js";
+export { findMemories, type StateMemory } from "./memories.js";
 export { describeMessage, findMessages, findSubagentMessages, type MessageDescription } from "./message-text.js";
 export {
   type Attachment,

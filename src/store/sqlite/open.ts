@@ -10,6 +10,7 @@ import { SqliteConnection } from "./connection.js";
 import { closeReleasesFiles, databaseClass, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, isCorrupt, isNotADatabase, sqliteFailure } from "./errors.js";
 import { FileGuard, statIfExists } from "./file-guard.js";
+import { adaptHandle } from "./handle.js";
 import { hasJournal, rejectForeignFiles } from "./foreign-files.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import { ReadOnlyFiles } from "./read-only-files.js";
@@ -45,7 +46,8 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
 }
 
 /** Opens a store on a database handle that the caller opened. Only its file is guarded: the WAL is managed by the caller. */
-async function openHandle(database: SqliteDatabase, url: string, options: SqliteOptions): Promise<Store> {
+async function openHandle(handle: SqliteDatabase, url: string, options: SqliteOptions): Promise<Store> {
+  const database = adaptHandle(handle);
   await prepareDatabase(database, url, true, options);
   const path = fileOf(database) || undefined;
   const guard = path === undefined ? undefined : new FileGuard([path], options.onDamage);

@@ -1,0 +1,23 @@
+/** Copies of values, so that neither the caller nor the store changes what the other one has. */
+
+/** Deeper than any value that can be stored. A deeper one contains a cycle, and is rejected when it is saved. */
+const MAX_DEPTH = 500;
+
+/** A deep copy of arrays, plain objects and the built-in objects that can be stored. Other values are returned unchanged. */
+export function copyValue(value: unknown, depth = 0): unknown {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return value;
+  const copy = (part: unknown): unknown => copyValue(part, depth + 1);
+  if (Array.isArray(value)) return value.map(copy);
+  if (value instanceof Date) return new Date(value);
+  if (value instanceof URL) return new URL(value);
+  if (Buffer.isBuffer(value)) return Buffer.from(value);
+  if (value instanceof Uint8Array) return new Uint8Array(value);
+  if (value instanceof Map) {
+    return new Map([...(value as Map<unknown, unknown>)].map(([key, each]) => [copy(key), copy(each)]));
+  }
+  if (value instanceof Set) return new Set([...(value as Set<unknown>)].map(copy));
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return value;
+  // Defines own properties, even if one is named `__proto__`.
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, copy(each)]));
+}
