@@ -355,7 +355,8 @@ export interface ToolCallView {
 /**
  * `GET /api/sessions/:id/diff?from=&to=&branch=&limit=` → {@link Diff}. `from` and `to` are seqs or ids; `from` is the parent of `to` by
  * default. Reads only the parts that differ. `POST /api/sessions/:id/preview` with {@link EditRequest} → {@link Diff} compares a
- * checkpoint with an edit that is not saved; it is no write.
+ * checkpoint with an edit that is not saved; it is no write. For an edit with `results`, the changes are those of the results, with
+ * paths such as `/results/<id of the call>`: what the step makes of them is known only when it is run.
  */
 export interface Diff {
   /** Missing if `to` has no parent: then everything is added. */
@@ -432,7 +433,10 @@ export interface HoleView {
   readonly seq?: number;
 }
 
-/** `GET /api/sessions/:id/effect?branch=&key=` → {@link EffectView} with complete values (at most 8 MB). Reads its step. */
+/**
+ * `GET /api/sessions/:id/effect?branch=&key=` → {@link EffectView} with complete values (at most 8 MB; larger parts are
+ * {@link Omitted}). Reads its step.
+ */
 
 /**
  * `GET /api/sessions/:id/timeline?branch=&cursor=&limit=` → {@link Timeline}: the journal as spans, newest steps first, complete
@@ -473,7 +477,7 @@ export interface TimelineSpan {
   readonly endedAt?: number;
   readonly lane: number;
   readonly attempts: number;
-  /** How often a later claim of the step replayed its recorded result without executing it. */
+  /** How often a later attempt of the step replayed its recorded result without executing it. */
   readonly replays: number;
   readonly outcome: EffectView["outcome"];
   readonly settledBy?: "answer" | "verify";
@@ -693,6 +697,8 @@ export interface SearchResponse {
   readonly sessions: readonly SessionRow[];
 }
 export type SearchHitView = Wire<SearchHit> & {
+  /** The title of the conversation. */
+  readonly title?: string;
   /** The parts of the snippet that match: `[start, end]` in UTF-16 units. */
   readonly highlights: readonly (readonly [number, number])[];
 };
