@@ -171,6 +171,7 @@ export {
   type EndedRun,
   type EnqueueOptions,
   type CheckpointActivity,
+  type EffectClaim,
   type EffectSummary,
   type JournalEntry,
   type JournalHole,

@@ -1,7 +1,8 @@
 /** The tool calls between a checkpoint and the head of a branch: what a run that continues from there may do again. */
 import type { CheckpointRow } from "../../records/index.js";
 import { type Heads, isIntact, type RowResult, type SessionReader } from "../../sessions/index.js";
-import { EffectTracker, type EntrySource, readCurrentSource, toSource } from "./effect-history.js";
+import { readCurrentSource, toSource } from "./effect-history.js";
+import { EffectTracker, type EntrySource } from "./effect-tracker.js";
 import { readEntryPages } from "./entry-pages.js";
 import type { EffectSummary } from "./journal-entry.js";
 
