@@ -3,7 +3,13 @@
  * message is never converted.
  */
 export { briefJson } from "./brief-json.js";
-export { describeMessage, findMessages, findSubagentMessages, type MessageDescription } from "./message-text.js";
+export {
+  describeMessage,
+  findMessages,
+  findSubagentMessages,
+  type MessageDescription,
+  type StateMessage,
+} from "./message-text.js";
 export {
   type Attachment,
   type AttachmentType,
@@ -14,4 +20,5 @@ export {
   type ToolCall,
   type ToolCallStatus,
 } from "./message.js";
+export { describeToolUse, type ToolResult, type ToolUse } from "./tool-use.js";
 export { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "./tool-calls.js";
