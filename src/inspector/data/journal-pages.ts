@@ -120,7 +120,8 @@ export async function findEffect(
 
 /** @param max the characters of arguments and results */
 export function toEffectView(entry: JournalEntry, max: number): EffectView {
-  const { claims, checkpoint, value, error, holes, idempotencyKey, question, executedAt: _, ...fields } = entry;
+  const { claims, checkpoint, value, error, holes, idempotencyKey, question, ...rest } = entry;
+  const { executedAt: _executedAt, answeredAt: _answeredAt, ...fields } = rest;
   const bound = (part: unknown): Json | undefined =>
     part === undefined ? undefined : boundJson(toWire(part), max).value;
   return omitUndefined({

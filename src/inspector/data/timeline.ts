@@ -89,9 +89,10 @@ function toStep(
   });
 }
 
-/** When an effect has ended; `undefined` if it has not. A result that a person gave has no duration. */
-function endOf({ outcome, startedAt, executedAt, duration, claims }: JournalEntry): number | undefined {
+/** When an effect has ended; `undefined` if it has not. */
+function endOf({ outcome, startedAt, executedAt, answeredAt, duration, claims }: JournalEntry): number | undefined {
   if (outcome !== "recorded" && outcome !== "failed") return undefined;
+  if (answeredAt !== undefined) return Math.max(startedAt, answeredAt);
   return duration === undefined ? (claims.at(-1)?.to ?? startedAt) : (executedAt ?? startedAt) + duration;
 }
 
