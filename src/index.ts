@@ -70,7 +70,7 @@ export type {
   Status,
   Usage,
 } from "./records/index.js";
-export type { KnownBackup } from "./bundle/index.js";
+export type { KnownBackup, MeasuredBackup } from "./bundle/index.js";
 export type { EraseOptions, EraseProgress, EraseReport, EraseTarget } from "./erasure/index.js";
 export type { CollectOptions, CollectReport } from "./gc/index.js";
 export type {
@@ -104,15 +104,20 @@ export {
   type Attachment,
   type AttachmentType,
   describeMessage,
+  describeToolUse,
+  findMessages,
   type Message,
   message,
   type MessageDescription,
   type MessageFields,
   pendingToolCalls,
   type Role,
+  type StateMessage,
   type ToolCall,
   type ToolCallResolution,
   type ToolCallStatus,
+  type ToolResult,
+  type ToolUse,
 } from "./messages/index.js";
 export type {
   RepairOptions,
@@ -171,6 +176,7 @@ export {
   type EndedRun,
   type EnqueueOptions,
   type CheckpointActivity,
+  type EffectClaim,
   type EffectSummary,
   type JournalEntry,
   type JournalHole,

@@ -291,6 +291,10 @@ export class Savepoint implements AsyncDisposable {
    * Answers a question of a waiting session. Runs nothing: the session resumes with the answer when a process next runs or
    * recovers it, or immediately if a worker is running.
    *
+   * A question about a tool call with an unknown outcome (`kind: "unknown"`) is answered with `{ happened: true, result }`;
+   * `{ happened: false }`, after which it is executed again; or `{ failed: "the reason" }`: the call then throws `OUTCOME_UNKNOWN`
+   * with this message, and is not executed again.
+   *
    * @param options.question the id of the question; by default the first one
    */
   async answer(
@@ -308,6 +312,17 @@ export class Savepoint implements AsyncDisposable {
    */
   async cancel(session: string, reason?: string, options: { readonly branch?: string } = {}): Promise<boolean> {
     return this.#services.openRuns().cancel(session, reason, options);
+  }
+
+  /**
+   * Schedules an interrupted, failed or halted run, so that a worker resumes it: also one that is quarantined because it crashed
+   * its processes. Runs nothing itself. The session resumes from its last recorded effect, as with `sp.run(agent, { session, resume: true })`.
+   *
+   * @returns `false` if the run needs no worker: it is running, waits, has completed or is scheduled already
+   * @throws `INVALID_ARGUMENT` for a run that `sp.openRun()` started: only its own program can resume it
+   */
+  async requeue(session: string, options: { readonly branch?: string } = {}): Promise<boolean> {
+    return this.#services.openRuns().requeue(session, options);
   }
 
   /**

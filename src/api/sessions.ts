@@ -24,6 +24,7 @@ import { compareKeys, type KeyRange, prefixRange, type RecordResult, scanPages }
 import type { Context } from "../context.js";
 import { createListing, type Listing, limitEntries, validateOptions } from "../util/index.js";
 import type { Services } from "./services.js";
+import { readSessionBytes } from "./stats.js";
 
 /** A session without its states. Status and head are those of the branch `main`. */
 export interface SessionInfo {
@@ -120,6 +121,14 @@ export class Sessions {
     const [notes] = await readHeadNotes(context.store, [heads]);
     const [status] = await readBranchStatuses(context, [{ sessionId: id, branch, heads }]);
     return toSessionInfo(reader, heads, notes, status);
+  }
+
+  /**
+   * The stored size of a session in bytes, `undefined` if there is none with this id: that of its records and items. Blobs can be
+   * shared by sessions and are not counted.
+   */
+  async bytes(id: string): Promise<number | undefined> {
+    return readSessionBytes(this.#services.open(), checkId(id, "session id"));
   }
 
   /**

@@ -69,6 +69,14 @@ export async function readStats(context: Context, agent: string | undefined): Pr
   return { ...counts, bytes: agent === undefined ? await store.bytes() : await store.bytesOf({ records, tapes }) };
 }
 
+/** The stored size of a session's records and items, in bytes, without blobs; `undefined` if it does not exist. */
+export async function readSessionBytes(context: Context, id: string): Promise<number | undefined> {
+  const none = { agents: 0, sessions: 0, checkpoints: 0, conversations: 0, messages: 0 };
+  const count: Count = { ...none, records: [], tapes: [] };
+  await countSessions(context, [id], count);
+  return count.sessions === 0 ? undefined : context.store.bytesOf({ records: count.records, tapes: count.tapes });
+}
+
 async function countSessions({ store }: Context, ids: readonly string[], count: Count): Promise<void> {
   for (const [index, record] of (await store.get(ids.map(sessionKey))).entries()) {
     if (!record) continue;

@@ -201,7 +201,7 @@ export interface SessionRow {
   readonly wakeAt?: number;
 }
 
-/** `GET /api/sessions/:id?branch=` → {@link SessionDetail}. Reads one record per branch. */
+/** `GET /api/sessions/:id?branch=` → {@link SessionDetail}. Reads one record per branch; queue and workers as in `/api/queue`. */
 export interface SessionDetail {
   readonly session: SessionRow;
   /** The branch that the fields below are about. @default "main" */
@@ -289,7 +289,7 @@ export interface Graph {
 /**
  * `GET /api/sessions/:id/checkpoint?at=&branch=&maxBytes=` → {@link CheckpointDetail}. `at` is a seq, an id, or missing for the head
  * of the branch. Reads the state: costs O(state). `maxBytes` (default 262,144, at most 8 MB) limits `state`.
- * `GET /api/checkpoint?id=` is the same for any checkpoint, also those of agents; then without `messages`.
+ * `GET /api/checkpoint?id=&maxBytes=` → {@link AnyCheckpointDetail} is the same for any checkpoint, also those of agents.
  */
 export interface CheckpointDetail {
   readonly checkpoint: CheckpointView;
@@ -305,6 +305,12 @@ export interface CheckpointDetail {
   readonly messages?: MessagePage;
   readonly pendingToolCalls: readonly { readonly id: string; readonly name: string; readonly arguments?: Json }[];
 }
+
+/**
+ * A checkpoint of a session or of an agent. That of an agent has no `sessionId`, no `messages`, and the state
+ * `{ agent, conversations, erased }`.
+ */
+export type AnyCheckpointDetail = Omit<CheckpointDetail, "checkpoint"> & { readonly checkpoint: AgentCheckpointView };
 
 /** `GET /api/sessions/:id/state?at=&branch=&pointer=&maxBytes=` → {@link StatePart}: a part of a state. Reads the state. */
 export interface StatePart {
@@ -355,7 +361,8 @@ export interface ToolCallView {
 /**
  * `GET /api/sessions/:id/diff?from=&to=&branch=&limit=` → {@link Diff}. `from` and `to` are seqs or ids; `from` is the parent of `to` by
  * default. Reads only the parts that differ. `POST /api/sessions/:id/preview` with {@link EditRequest} → {@link Diff} compares a
- * checkpoint with an edit that is not saved; it is no write.
+ * checkpoint with an edit that is not saved; it is no write. For an edit with `results`, the changes are those of the results, with
+ * paths such as `/results/<id of the call>`: what the step makes of them is known only when it is run.
  */
 export interface Diff {
   /** Missing if `to` has no parent: then everything is added. */
@@ -432,7 +439,10 @@ export interface HoleView {
   readonly seq?: number;
 }
 
-/** `GET /api/sessions/:id/effect?branch=&key=` → {@link EffectView} with complete values (at most 8 MB). Reads its step. */
+/**
+ * `GET /api/sessions/:id/effect?branch=&key=` → {@link EffectView} with complete values (at most 8 MB; larger parts are
+ * {@link Omitted}). Reads its step.
+ */
 
 /**
  * `GET /api/sessions/:id/timeline?branch=&cursor=&limit=` → {@link Timeline}: the journal as spans, newest steps first, complete
@@ -450,7 +460,7 @@ export interface TimelineStep {
   readonly turn: number;
   readonly step?: number;
   readonly startedAt: number;
-  /** Missing while an effect of the step is open. */
+  /** Missing while the step is in progress. */
   readonly endedAt?: number;
   /** The checkpoint that ends it. */
   readonly seq?: number;
@@ -473,7 +483,7 @@ export interface TimelineSpan {
   readonly endedAt?: number;
   readonly lane: number;
   readonly attempts: number;
-  /** How often a later claim of the step replayed its recorded result without executing it. */
+  /** How often a later attempt of the step replayed its recorded result without executing it. */
   readonly replays: number;
   readonly outcome: EffectView["outcome"];
   readonly settledBy?: "answer" | "verify";
@@ -693,6 +703,8 @@ export interface SearchResponse {
   readonly sessions: readonly SessionRow[];
 }
 export type SearchHitView = Wire<SearchHit> & {
+  /** The title of the conversation. */
+  readonly title?: string;
   /** The parts of the snippet that match: `[start, end]` in UTF-16 units. */
   readonly highlights: readonly (readonly [number, number])[];
 };

@@ -4,7 +4,13 @@
  */
 export { briefJson } from "./brief-json.js";
 export { findMemories, type StateMemory } from "./memories.js";
-export { describeMessage, findMessages, findSubagentMessages, type MessageDescription } from "./message-text.js";
+export {
+  describeMessage,
+  findMessages,
+  findSubagentMessages,
+  type MessageDescription,
+  type StateMessage,
+} from "./message-text.js";
 export {
   type Attachment,
   type AttachmentType,
@@ -15,4 +21,5 @@ export {
   type ToolCall,
   type ToolCallStatus,
 } from "./message.js";
+export { describeToolUse, type ToolResult, type ToolUse } from "./tool-use.js";
 export { pendingToolCalls, resolveToolCalls, type ToolCallResolution } from "./tool-calls.js";

@@ -41,7 +41,7 @@ export interface StateMessage {
  * describeMessage({ role: "user", content: "Hello" })?.text; // "Hello"
  */
 export function describeMessage(value: unknown): MessageDescription | undefined {
-  const form = formOf(value);
+  const form = parseMessage(value);
   if (form === undefined) return undefined;
   const { role, body } = form;
   return {
@@ -83,13 +83,13 @@ function messagesIn(list: unknown, path: string): StateMessage[] {
   const found: StateMessage[] = [];
   if (!Array.isArray(list)) return found;
   for (const [index, message] of (list as unknown[]).entries()) {
-    if (formOf(message) !== undefined) found.push({ index, path: `${path}/${index}`, message });
+    if (parseMessage(message) !== undefined) found.push({ index, path: `${path}/${index}`, message });
   }
   return found;
 }
 
 /** A recognised message. */
-interface Form {
+export interface MessageForm {
   readonly role: Role;
   /** The object that has the content. */
   readonly body: Fields;
@@ -103,7 +103,8 @@ function idOf(id: unknown): string | undefined {
   return typeof id === "string" && id !== "" ? id : undefined;
 }
 
-function formOf(value: unknown): Form | undefined {
+/** Recognises a message; `undefined` for any other value. */
+export function parseMessage(value: unknown): MessageForm | undefined {
   if (!isFields(value)) return undefined;
   const role = roleOf(value["role"]);
   return role === undefined ? (langChainForm(value) ?? itemForm(value) ?? entryForm(value)) : bodyForm(role, value);
@@ -123,7 +124,7 @@ function roleOf(name: unknown): Role | undefined {
   return ROLES.get(name.toLowerCase());
 }
 
-function bodyForm(role: Role, body: Fields): Form | undefined {
+function bodyForm(role: Role, body: Fields): MessageForm | undefined {
   if (!hasContent(body)) return undefined;
   return { role: role === "user" && hasOnlyResults(body) ? "tool" : role, body, isItem: false };
 }
@@ -148,7 +149,7 @@ function hasOnlyResults(body: Fields): boolean {
 /** The types of LangChain messages that have their role in a field. */
 const OWN_ROLE: ReadonlySet<unknown> = new Set(["generic", "chat"]);
 
-function langChainForm(value: Fields): Form | undefined {
+function langChainForm(value: Fields): MessageForm | undefined {
   const { type, body } = langChainParts(value);
   if (typeof type !== "string" || !isFields(body)) return undefined;
   // An unknown role, such as that of another agent, addresses the model like a user.
@@ -187,7 +188,7 @@ const ITEM_ROLES: ReadonlyMap<unknown, Role> = new Map([
   ...named<Role>("tool", "local_shell_call_output shell_call_output apply_patch_call_output"),
 ]);
 
-function itemForm(value: Fields): Form | undefined {
+function itemForm(value: Fields): MessageForm | undefined {
   const role = ITEM_ROLES.get(value["type"]);
   if (role === undefined) return undefined;
   const isReasoning = Array.isArray(value["summary"]) || Array.isArray(value["content"]);
@@ -196,7 +197,7 @@ function itemForm(value: Fields): Form | undefined {
 }
 
 /** A line of a transcript of the Claude Agent SDK: the message of the model's interface is one level down. */
-function entryForm({ type, uuid, message }: Fields): Form | undefined {
+function entryForm({ type, uuid, message }: Fields): MessageForm | undefined {
   const role = typeof type === "string" && isFields(message) ? roleOf(message["role"]) : undefined;
   const form = role && bodyForm(role, message as Fields);
   // The id of a reply is the same in each of its lines.

@@ -39,6 +39,7 @@ export {
 } from "./api/index.js";
 export {
   type CheckpointActivity,
+  type EffectClaim,
   type EffectSummary,
   forkWithResults,
   type JournalEntry,

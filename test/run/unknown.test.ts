@@ -60,6 +60,57 @@ describe.each(KINDS)("effects with an unknown outcome, on $name", (kind) => {
     expect([world.count("read"), world.count("charge")]).toEqual([1, 1]);
   });
 
+  it("a tool that a person lets fail throws, and is not executed again, however often the run is resumed", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
+    const sp = await lab.open();
+    await sp.run(shop(world), { session: "s", input: "go" });
+    await sp.answer("s", { failed: "the bank does not know" });
+    expect(await sp.journal("s").all()).toMatchObject([
+      { name: "read", outcome: "recorded" },
+      { name: "charge", outcome: "failed", settledBy: "answer", error: { message: "the bank does not know" } },
+    ]);
+    for (let n = 0; n < 2; n++) {
+      const result = await sp.run(shop(world), { session: "s", input: "go", resume: true });
+      expect(result).toMatchObject({ status: "failed", reason: expect.stringContaining("the bank does not know") });
+    }
+    expect(world.count("charge")).toBe(1);
+  });
+
+  it("the journal has the idempotency key of a tool with an unknown outcome, and the id of the question about it", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
+    const sp = await lab.open();
+    const { question } = await sp.run(shop(world), { session: "s", input: "go" });
+    const [key] = world.log.filter((entry) => entry.startsWith("key "));
+    for (const options of [{}, { all: true }, { all: true, order: "newest" }] as const) {
+      const entries = await sp.journal("s", options as { all: true }).all();
+      const charge = entries.find((entry) => "name" in entry && entry.name === "charge") ?? expect.fail();
+      expect(charge).toMatchObject({ question: question?.id, idempotencyKey: key?.slice("key ".length) });
+      expect(entries.find((entry) => "name" in entry && entry.name === "read")).toMatchObject({ question: undefined });
+    }
+    await sp.answer("s", { happened: false });
+    await sp.run(shop(world), { session: "s", input: "go" });
+    const entries = await sp.journal("s", { all: true }).all();
+    expect(entries.map((entry) => "idempotencyKey" in entry && entry.idempotencyKey)).toEqual([undefined, undefined]);
+  });
+
+  it("the journal has the claims of an effect that two processes have executed, with their times", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), shop(world, { onUnknown: "retry" }), "go", world, "read");
+    const interruptedAt = lab.now();
+    lab.advance(1000);
+    const retried = shop(world, { onUnknown: "retry" });
+    const hanging = world.hangIn("charge");
+    const sp = await lab.open();
+    const handle = await sp.start(retried, { session: "s", input: "go" });
+    await hanging;
+    void handle.result().catch(() => {});
+    const [read] = await sp.journal("s").all();
+    expect(read?.claims).toEqual([{ epoch: expect.any(Number), worker: undefined, from: lab.now(), to: lab.now() }]);
+    expect(lab.now()).toBeGreaterThan(interruptedAt);
+  });
+
   it("the question about a tool names its arguments, of limited length", async () => {
     const world = new World();
     const agent = once((run) => {

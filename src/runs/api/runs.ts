@@ -18,7 +18,7 @@ import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
 import { scan, type Store } from "../../store/index.js";
 import { invalidArgument, unlessConflict, validateOptions } from "../../util/index.js";
 import { type Agent, type OpenRun, type OpenRunOptions, withLimits } from "../agent/index.js";
-import { recordAnswer, requestCancel, sendInput } from "../inbox/index.js";
+import { recordAnswer, requestCancel, requeueRun, sendInput } from "../inbox/index.js";
 import {
   checkAgent,
   claimOpenTurn,
@@ -240,6 +240,14 @@ export class Runs {
       await execution.finished.catch(() => {});
     }
     return outcome !== "over";
+  }
+
+  /** Schedules an ended or interrupted run for a worker. @returns `false` if it needs none */
+  async requeue(session: string, options: { branch?: string } = {}): Promise<boolean> {
+    validateOptions(options, "sp.requeue");
+    const branch = parseBranchName(options.branch);
+    this.live.checkOpen();
+    return requeueRun(this.#reader(session), branch, () => this.#selfFor(session, branch));
   }
 
   /** Releases a branch whose owner has ended. Throws `ALREADY_RUNNING` if it has not. */

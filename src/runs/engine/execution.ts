@@ -268,7 +268,7 @@ export class Execution {
       signal: this.#stop.effectSignal,
       detector: this.#detector,
       usage: this.#usage,
-      keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.origin}`,
+      keySeed: { sessionId, createdAt, number, tape, origin: this.#journal.record.origin },
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, entries) => this.#checkpoint(trigger, entries),
       checkpointWithNext: (trigger) => this.#checkpointWithNext(trigger),

@@ -2,12 +2,13 @@
  * The replay of a step: matches its effects with those that an earlier attempt has recorded, and delivers results in the
  * recorded order.
  */
-import { createHash } from "node:crypto";
 import {
   type EffectCall,
   type EffectMatcher,
+  idempotencyKey,
   IdentityMatcher,
   type JournalOperation,
+  type KeySeed,
   OrderMatcher,
   type RecordedEffect,
   RecordedEffects,
@@ -23,7 +24,7 @@ export class ReplayLog {
   readonly deliveries: Deliveries;
   /** Whether an external loop executes the step. It may request its results in any order. */
   readonly #isOpen: boolean;
-  readonly #keySeed: string;
+  readonly #keySeed: KeySeed;
   readonly #recorded: RecordedEffects;
   readonly #matcher: EffectMatcher;
 
@@ -51,13 +52,9 @@ export class ReplayLog {
 
   /** The idempotency key of an effect: by its number or, for a tool call, by its id and the number of its use. */
   #nextKey(index: number, callId: string | undefined): () => string {
-    let name = `#${index}`;
-    if (callId !== undefined) {
-      const nth = this.#calls.get(callId) ?? 0;
-      this.#calls.set(callId, nth + 1);
-      name = `=${callId} ${nth}`;
-    }
-    return () => createHash("sha256").update(`${this.#keySeed} ${name}`).digest("hex").slice(0, 32);
+    const nth = callId === undefined ? 0 : (this.#calls.get(callId) ?? 0);
+    if (callId !== undefined) this.#calls.set(callId, nth + 1);
+    return () => idempotencyKey(this.#keySeed, index, callId, nth);
   }
 
   /** A recorded effect that the step has not started, although it must. */

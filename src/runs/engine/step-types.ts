@@ -14,7 +14,15 @@ import type {
 } from "../agent/index.js";
 import type { StreamRecorder } from "../streams/index.js";
 import type { AttemptResult } from "./attempt.js";
-import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect, Settler } from "../journal/index.js";
+import type {
+  EffectOutcome,
+  EffectStart,
+  EffectUsage,
+  Journal,
+  KeySeed,
+  RecordedEffect,
+  Settler,
+} from "../journal/index.js";
 
 /** How an attempt of a step ended. */
 export type StepEnd =
@@ -49,8 +57,8 @@ export interface StepHost {
   readonly detector: LoopDetector | undefined;
   /** The usage of the session when the step started. */
   readonly usage: Usage | undefined;
-  /** A string that is different for each step of each session, for idempotency keys. */
-  readonly keySeed: string;
+  /** Differs for each step of each session, for idempotency keys. */
+  readonly keySeed: KeySeed;
   /** The reason to halt the run, if the usage has reached a limit. */
   overLimit(usage: Required<Usage>): string | undefined;
   /**

@@ -175,6 +175,9 @@ export class Step implements EffectOwner {
       ...(usage && { usage }),
       ...(took !== undefined && { took }),
       ...(attempts !== undefined && { attempts }),
+      // Of an effect that an earlier attempt of the step has started, the recorded start is that of the earlier attempt.
+      ...(took !== undefined &&
+        (effect.recorded ?? effect.kept) && { executedAt: Math.round(this.#host.context.now() - took) }),
       ...(settledBy && { settledBy }),
       ...(effect.kept?.outcome && { isKept: true as const }),
     });

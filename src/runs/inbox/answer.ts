@@ -14,7 +14,7 @@ import {
 import { describeBranch, type SessionReader, toCommit } from "../../sessions/index.js";
 import { retryOnConflict } from "../../util/index.js";
 import { readRunSnapshot } from "../claims/index.js";
-import { encodeEntries, encodeNamed, type JournalOperation, settleValue } from "../journal/index.js";
+import { encodeEntries, encodeNamed, type JournalOperation, recordError, settleValue } from "../journal/index.js";
 import { sessionNotRunnable } from "./input.js";
 
 /**
@@ -63,19 +63,25 @@ export async function recordAnswer(
 function toEntry(question: Question, value: unknown, reader: SessionReader): JournalOperation {
   const { registry } = reader.context;
   const index = Number(question.id.slice(1));
+  const answeredAt = reader.context.now();
   const encode = (result: unknown): JournalOperation & { op: "end" } => ({
     op: "end",
     index,
     outcome: { value: encodeNamed("The answer", () => settleValue(result, registry)) },
-    answeredAt: reader.context.now(),
+    answeredAt,
   });
   if (question.kind === "ask") return encode(value);
-  const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };
+  const { happened, result, failed } = (value ?? {}) as { happened?: unknown; result?: unknown; failed?: unknown };
+  if (typeof failed === "string" && happened === undefined && result === undefined) {
+    // An effect that fails with another error is executed again if its step is.
+    const error = recordError(new SavepointError("OUTCOME_UNKNOWN", failed));
+    return { op: "end", index, outcome: { error }, answeredAt, settledBy: "answer" };
+  }
   if (happened === true) return { ...encode(result), settledBy: "answer" };
   if (happened === false) return { op: "again", index, settledBy: "answer" };
   throw new SavepointError(
     "INVALID_ARGUMENT",
-    `Session ${JSON.stringify(reader.sessionId)} asks whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result } or { happened: false }.`,
+    `Session ${JSON.stringify(reader.sessionId)} asks whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result }, { happened: false } or { failed: "the reason" }.`,
     { details: { question } },
   );
 }

@@ -3,7 +3,8 @@ import { entriesSince, type CheckpointInfo, type CheckpointRow, type Usage } fro
 import { type Heads, isIntact, type SessionReader } from "../../sessions/index.js";
 import { findReplyText } from "./reply-text.js";
 import { decodePage, type EntryResult } from "./entry-pages.js";
-import { EffectTracker, toSource } from "./effect-history.js";
+import { toSource } from "./effect-history.js";
+import { EffectTracker } from "./effect-tracker.js";
 import type { Piece } from "../../state/index.js";
 
 /** A checkpoint, and what happened since its parent. */

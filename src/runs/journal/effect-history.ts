@@ -2,125 +2,21 @@
  * The effects of all steps of a branch, for people: read from the entries that each checkpoint of its history lists, and from
  * the journal of the current step. Damaged entries become holes.
  */
-import { decodeJournal, entriesSince, journalKey, unlistedEntries, type CheckpointRow } from "../../records/index.js";
-import { isIntact, type Heads, type SessionReader } from "../../sessions/index.js";
+import {
+  type CheckpointRef,
+  type CheckpointRow,
+  decodeJournal,
+  entriesSince,
+  journalKey,
+  type JournalRecord,
+  unlistedEntries,
+} from "../../records/index.js";
+import { checkpointNotFound, isIntact, type Heads, type SessionReader } from "../../sessions/index.js";
 import { readBranchStatuses } from "../status/index.js";
-import type { Hole, Piece } from "../../state/index.js";
-import { type EntryResult, readEntryPages } from "./entry-pages.js";
-import type { JournalOperation } from "./entry.js";
-import { describeEffect, type JournalEntry, type JournalHole, type JournalOptions } from "./journal-entry.js";
-
-/** Entries that belong together, and the checkpoint that lists them. */
-export interface EntrySource {
-  /** `undefined` for the entries of the current step that no checkpoint lists yet. */
-  readonly row: CheckpointRow | undefined;
-  readonly piece: Piece | undefined;
-  readonly turn: number;
-  /** Why the checkpoint that lists them cannot be read. */
-  readonly unreadable?: string;
-}
-
-/** What is known of an effect while its entries are read. */
-interface EffectRecord {
-  readonly index: number;
-  readonly operations: JournalOperation[];
-  readonly holes: Hole[];
-  source: EntrySource;
-  readonly step: number | undefined;
-  readonly turn: number | undefined;
-  worker: string | undefined;
-}
-
-type Listed = JournalEntry | JournalHole;
-
-/** Puts the entries of consecutive checkpoints together to effects. */
-export class EffectTracker {
-  readonly #reader: SessionReader;
-  readonly #options: JournalOptions;
-  readonly #isRunning: boolean;
-  #effects = new Map<number, EffectRecord>();
-  #step: number | undefined;
-  #turn: number | undefined;
-  #worker: string | undefined;
-
-  /** @param isRunning whether effects without a result at the end are in progress */
-  constructor(reader: SessionReader, options: JournalOptions, isRunning: boolean) {
-    this.#reader = reader;
-    this.#options = options;
-    this.#isRunning = isRunning;
-  }
-
-  /** Adds entries of one source. Returns the effects that are complete, in the order of their numbers. */
-  add(source: EntrySource, results: readonly EntryResult[]): Listed[] {
-    const done: Listed[] = [];
-    for (const result of results) {
-      if ("unreadable" in result) {
-        done.push(...this.end(), toHole(source, result.unreadable));
-        continue;
-      }
-      const { mark, worker } = result.entry;
-      if (mark && !mark.continues) done.push(...this.end());
-      if (mark) [this.#step, this.#turn, this.#worker] = [mark.step, mark.turn, worker];
-      // A tool call that is kept when its step is restarted is listed already.
-      if (!isRepeated(result.entry)) this.#apply(source, result.entry, result.holes);
-    }
-    return [...done, ...this.#takeSettled()];
-  }
-
-  /** Ends the step. Returns the remaining effects. */
-  end(isLast = false): Listed[] {
-    const rest = [...this.#effects.values()].sort((a, b) => a.index - b.index);
-    this.#effects = new Map();
-    return rest.flatMap((effect) => this.#describe(effect, isLast));
-  }
-
-  #apply(source: EntrySource, entry: JournalOperation, holes: readonly Hole[]): void {
-    const { index } = entry;
-    let effect = this.#effects.get(index);
-    if (!effect) {
-      effect = { index, operations: [], holes: [], source, step: this.#step, turn: this.#turn, worker: this.#worker };
-      this.#effects.set(index, effect);
-    }
-    effect.operations.push(entry);
-    effect.holes.push(...holes);
-    effect.source = source;
-    effect.worker = this.#worker ?? effect.worker;
-  }
-
-  /** Removes and describes the effects with results that no effect without a result precedes. */
-  #takeSettled(): Listed[] {
-    const settled: Listed[] = [];
-    for (const effect of [...this.#effects.values()].sort((a, b) => a.index - b.index)) {
-      if (effect.operations.at(-1)?.op !== "end") break;
-      this.#effects.delete(effect.index);
-      settled.push(...this.#describe(effect, false));
-    }
-    return settled;
-  }
-
-  #describe({ index, operations, holes, source, step, turn, worker }: EffectRecord, isLast: boolean): Listed[] {
-    const { row } = source;
-    const entry = describeEffect(index, operations, {
-      registry: this.#reader.context.registry,
-      open: isLast && this.#isRunning ? "running" : "unknown",
-      values: this.#options.values ?? "full",
-      turn: turn ?? source.turn,
-      step: step ?? row?.step,
-      worker,
-      holes,
-      checkpoint: row && { seq: row.seq, id: row.id },
-    });
-    return entry ? [entry] : [];
-  }
-}
-
-function isRepeated(entry: JournalOperation): boolean {
-  return entry.op === "kept" || (entry.op === "end" && entry.isKept === true);
-}
-
-function toHole({ row, turn }: EntrySource, reason: string): JournalHole {
-  return { kind: "hole", turn, reason, checkpoint: row && { seq: row.seq, id: row.id } };
-}
+import { describeCurrentStep } from "./current-step.js";
+import { EffectTracker, type EntrySource, type Listed, toHole } from "./effect-tracker.js";
+import { readEntryPages } from "./entry-pages.js";
+import type { JournalOptions } from "./journal-entry.js";
 
 /** The entries of a branch that no checkpoint lists yet; `undefined` if there are none. */
 export async function readCurrentSource(
@@ -128,17 +24,29 @@ export async function readCurrentSource(
   branch: string,
   heads: Heads,
 ): Promise<EntrySource | undefined> {
+  return toCurrentSource(await readJournalRecord(reader, branch, heads), heads);
+}
+
+function toCurrentSource(journal: JournalRecord | undefined, { branch }: Heads): EntrySource | undefined {
+  const head = branch?.record.head;
+  const piece = journal && unlistedEntries(journal, head);
+  return piece && { row: undefined, piece, turn: head?.run?.turn ?? 0 };
+}
+
+/** The record of the journal of a branch; `undefined` if there is none. A damaged one is reported. */
+async function readJournalRecord(
+  reader: SessionReader,
+  branch: string,
+  heads: Heads,
+): Promise<JournalRecord | undefined> {
   const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
-  const head = heads.branch?.record.head;
-  if (!record || !head) return undefined;
+  if (!record || !heads.branch?.record.head) return undefined;
   if (!("value" in record)) {
     reader.reportDamage(undefined, undefined, record.unreadable);
     return undefined;
   }
   const journal = decodeJournal(record.value);
-  if (journal.number !== heads.session?.record.number) return undefined;
-  const piece = unlistedEntries(journal, head);
-  return piece && { row: undefined, piece, turn: head.run?.turn ?? 0 };
+  return journal.number === heads.session?.record.number ? journal : undefined;
 }
 
 /** Lists the effects of all steps of a branch. */
@@ -151,11 +59,16 @@ export async function* readEffectHistory(
   const number = heads.session?.record.number;
   const head = heads.branch?.record.head;
   if (number === undefined || !head) return;
-  const source = await readCurrentSource(reader, branch, heads);
+  const { from } = options;
+  const last = from === undefined ? head : await reader.find(number, from, head);
+  if (!last) throw checkpointNotFound(reader.sessionId, from as CheckpointRef);
+  const journal = await readJournalRecord(reader, branch, heads);
+  const source = from === undefined ? toCurrentSource(journal, heads) : undefined;
   const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
-  const isRunning = status?.status === "running";
-  const groups = options.order === "newest" ? newestFirst(reader, number, head) : oldestFirst(reader, number, head);
-  const tracker = new EffectTracker(reader, options, isRunning);
+  const isRunning = from === undefined && status?.status === "running";
+  const current = describeCurrentStep(reader.sessionId, heads, journal, status);
+  const groups = options.order === "newest" ? newestFirst(reader, number, last) : oldestFirst(reader, number, last);
+  const tracker = new EffectTracker(reader, options, isRunning, current);
   const reading = { values: options.values === "none" ? "none" : "all" } as const;
   async function* read(from: EntrySource): AsyncGenerator<Listed> {
     if (from.unreadable !== undefined) yield* [...tracker.end(), toHole(from, from.unreadable)];

@@ -2,7 +2,8 @@
 import type { CheckpointRow } from "../../records/index.js";
 import { type Heads, isIntact, type RowResult, type SessionReader } from "../../sessions/index.js";
 import { toJson } from "../../state/index.js";
-import { EffectTracker, type EntrySource, readCurrentSource, toSource } from "./effect-history.js";
+import { readCurrentSource, toSource } from "./effect-history.js";
+import { EffectTracker, type EntrySource } from "./effect-tracker.js";
 import { readEntryPages } from "./entry-pages.js";
 import type { EffectSummary } from "./journal-entry.js";
 

@@ -94,6 +94,8 @@ type EntryFields =
       readonly isKept?: true;
       /** The time of an answer, in milliseconds since 1970. */
       readonly answeredAt?: number;
+      /** When its function was called, if that is later than its start: another attempt of the step executed it again. */
+      readonly executedAt?: number;
     }
   /** The effect is to be executed again: it failed, or a person answered that it did not happen. */
   | { readonly op: "again"; readonly index: number; readonly settledBy?: Settler }
@@ -201,6 +203,7 @@ export const isEntry = objectOf({
   b: optional(oneOf("a", "v")),
   f: optional(oneOf(1)),
   e: optional(isNumber),
+  g: optional(isNumber),
   s: optional(tupleOf(isCounter, isCounter, isCounter, optional(oneOf(1)))),
   h: optional(isString),
   x: optional(objectOf({ name: isString, message: isString })),
@@ -238,6 +241,7 @@ function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: V
     if ((entry.attempts ?? 1) > 1) shadow["r"] = entry.attempts as number;
     if (entry.isKept) shadow["f"] = 1;
     if (entry.answeredAt !== undefined) shadow["e"] = entry.answeredAt;
+    if (entry.executedAt !== undefined) shadow["g"] = entry.executedAt;
   }
   if ("settledBy" in entry && entry.settledBy) shadow["b"] = entry.settledBy === "answer" ? "a" : "v";
   const { mark, worker } = entry;
@@ -260,7 +264,7 @@ export function shadowToEntry(shadow: ShadowObject): JournalOperation {
 }
 
 function toEntryFields(shadow: ShadowObject): EntryFields {
-  const { o: op, i, k, n, t, d, c, a, w, x, v, u, l, r, b, f, e } = shadow;
+  const { o: op, i, k, n, t, d, c, a, w, x, v, u, l, r, b, f, e, g } = shadow;
   const index = i as number;
   const started: EffectStart | undefined =
     k === undefined
@@ -293,6 +297,7 @@ function toEntryFields(shadow: ShadowObject): EntryFields {
       ...(l !== undefined && { took: l as number }),
       ...(r !== undefined && { attempts: r as number }),
       ...(e !== undefined && { answeredAt: e as number }),
+      ...(g !== undefined && { executedAt: g as number }),
       ...(f !== undefined && { isKept: true as const }),
       ...settledBy,
     };

@@ -17,10 +17,12 @@ export {
 export { JointReader } from "./known-items.js";
 export { type EffectMatcher, IdentityMatcher, OrderMatcher } from "./effect-matcher.js";
 export { forkWithResults } from "./fork-with-results.js";
+export { idempotencyKey, type KeySeed } from "./idempotency-key.js";
 export { CancelledError, Journal, leaseLost } from "./journal.js";
 export type { JournalBatch, JournalWrite } from "./journal-write.js";
 export { type CheckpointActivity, readActivities } from "./activity.js";
 export { readEffectsAfter } from "./effects-after.js";
+export type { EffectClaim } from "./effect-record.js";
 export type { EffectSummary, JournalEntry, JournalHole, JournalOptions } from "./journal-entry.js";
 export { readJournal } from "./read-journal.js";
 export { describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";

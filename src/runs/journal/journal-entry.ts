@@ -1,9 +1,11 @@
 /** The effects of a journal as users see them. */
-import type { Usage } from "../../records/index.js";
+import type { CheckpointRef, Usage } from "../../records/index.js";
 import type { EffectKind } from "../../events/index.js";
 import { type ClassRegistry, type Hole, type Shadow, shadowToValue, toJson } from "../../state/index.js";
 import { invalidArgument, validateCount } from "../../util/index.js";
-import type { JournalOperation, Settler } from "./entry.js";
+import { type CurrentStep, describeInStep } from "./current-step.js";
+import type { EffectClaim, EffectRecord } from "./effect-record.js";
+import type { Settler } from "./entry.js";
 import { describeThrown } from "./recorded-error.js";
 import { describeReply } from "./reply-text.js";
 
@@ -27,6 +29,11 @@ export interface JournalOptions {
    * @default "full"
    */
   readonly values?: "full" | "none" | number;
+  /**
+   * With `order: "newest"`: lists the effects up to this checkpoint, which is on the branch, and not later ones. For paging.
+   * @default the effects up to now
+   */
+  readonly from?: CheckpointRef;
 }
 
 /** An effect of a step. */
@@ -43,8 +50,10 @@ export interface JournalEntry {
   readonly callId: string | undefined;
   /** The arguments of a tool. */
   readonly arguments: unknown;
-  /** Milliseconds since 1970. */
+  /** When it was started for the first time, in milliseconds since 1970. */
   readonly startedAt: number;
+  /** When it was executed, in milliseconds since 1970, if a later attempt of the step has executed it again. */
+  readonly executedAt: number | undefined;
   /**
    * How long it took, with all attempts, in milliseconds; for a question, the time until the answer. `undefined` if there is no
    * result, or if a person gave the result.
@@ -63,6 +72,8 @@ export interface JournalEntry {
    * was that it did not happen, the effect was executed again and has a duration.
    */
   readonly settledBy: Settler | undefined;
+  /** When a person has answered it, or has given its result, in milliseconds since 1970. */
+  readonly answeredAt: number | undefined;
   /** The value that it returned. */
   readonly value: unknown;
   /**
@@ -80,6 +91,12 @@ export interface JournalEntry {
    * `undefined` if `sp.run()` or `sp.recover()` executed it.
    */
   readonly worker: string | undefined;
+  /** The claims under which it was recorded, oldest first: several if another process has continued its step meanwhile. */
+  readonly claims: readonly EffectClaim[];
+  /** The key that its function gets, with which the outside world can recognise it; only in the current step. */
+  readonly idempotencyKey: string | undefined;
+  /** The id of the open question that it asks, or that is about its unknown outcome. */
+  readonly question: string | undefined;
   /** The checkpoint that lists it; `undefined` in a step without a checkpoint so far. */
   readonly checkpoint: { readonly seq: number; readonly id: string } | undefined;
   /** The parts of its arguments and its value that cannot be read, with paths such as `/value/3`: damaged, or of an unknown class. */
@@ -109,22 +126,24 @@ export interface EffectSummary {
 
 /** What the entries of an effect do not contain. */
 export interface EffectSurroundings extends Pick<JournalEntry, "turn" | "step" | "worker" | "holes" | "checkpoint"> {
+  /** The unfinished step, if the effect belongs to it. */
+  readonly inStep: CurrentStep | undefined;
   readonly registry: ClassRegistry;
   /** The outcome of an effect without a result. */
   readonly open: "running" | "unknown";
   readonly values: "full" | "none" | number;
 }
 
-/** Describes an effect by its entries, in their order; `undefined` if its start is missing. */
+/** Describes an effect by its entries; `undefined` if its start is missing. */
 export function describeEffect(
-  index: number,
-  operations: readonly JournalOperation[],
-  { registry, open, values, ...fields }: EffectSurroundings,
+  { index, operations, claims, nth }: EffectRecord,
+  { registry, open, values, inStep, ...fields }: EffectSurroundings,
 ): JournalEntry | undefined {
   const started = operations.flatMap((each) => ("started" in each && each.started ? [each.started] : [])).at(-1);
   const last = operations.at(-1);
   if (!started || !last) return undefined;
   const { kind, name, callId, args, at, until } = started;
+  const hasKey = kind === "llm" || kind === "tool" || kind === "effect";
   const ends = operations.filter((each) => each.op === "end");
   const end = last.op === "end" ? last : undefined;
   const outcome = "outcome" in last ? last.outcome : undefined;
@@ -157,6 +176,7 @@ export function describeEffect(
     callId,
     arguments: boundValue(given, values),
     startedAt: at,
+    executedAt: end?.executedAt,
     duration: kind === "ask" && end?.answeredAt !== undefined ? Math.max(0, end.answeredAt - at) : end?.took,
     attempts: Math.max(
       1,
@@ -164,11 +184,14 @@ export function describeEffect(
     ),
     outcome: outcome ? (error ? "failed" : "recorded") : isAgain ? "again" : isIdle ? "running" : open,
     settledBy: operations.flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : [])).at(-1),
+    answeredAt: end?.answeredAt,
     value: boundValue(returned, values),
     reply: kind === "llm" ? describeReply(returned) : undefined,
     error: error && { name: error.name, message: error.message },
     usage: end?.usage,
     until,
+    claims,
+    ...describeInStep(inStep, { index, callId, nth, hasKey }),
   };
 }
 
@@ -180,12 +203,13 @@ function boundValue(value: unknown, values: "full" | "none" | number): unknown {
 
 /** Validates the options of a listing. */
 export function parseJournalOptions(options: JournalOptions): JournalOptions {
-  const { values = "full", order = "oldest", limit, all = false } = options;
+  const { values = "full", order = "oldest", limit, all = false, from } = options;
   if (limit !== undefined) validateCount(limit, "`limit`");
   if (values !== "full" && values !== "none") validateCount(values, "`values`");
   if (order !== "oldest" && order !== "newest") {
     throw invalidArgument(`\`order\` must be "oldest" or "newest", got ${JSON.stringify(order)}.`);
   }
   if (order === "newest" && !all) throw invalidArgument('`order: "newest"` needs `all: true`.');
-  return { values, order, all, ...(limit !== undefined && { limit }) };
+  if (from !== undefined && order !== "newest") throw invalidArgument('`from` needs `order: "newest"`.');
+  return { values, order, all, ...(limit !== undefined && { limit }), ...(from !== undefined && { from }) };
 }

@@ -5,7 +5,9 @@ import type { Heads, SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
 import { limitEntries } from "../../util/index.js";
 import { readEffectHistory } from "./effect-history.js";
-import { type JournalOperation, readEntries } from "./entry.js";
+import { CallCounter, EffectRecord, type EntryClaim } from "./effect-record.js";
+import { describeCurrentStep } from "./current-step.js";
+import { readEntries } from "./entry.js";
 import {
   describeEffect,
   type JournalEntry,
@@ -48,23 +50,28 @@ async function* readCurrentStep(
       `The journal of session ${JSON.stringify(reader.sessionId)} is damaged: ${record.unreadable}. Run \`savepoint verify\` for details.`,
     );
   }
-  const { tape, first, count, number: ofSession } = decodeJournal(record.value);
+  const journal = decodeJournal(record.value);
+  const { tape, first, count, number: ofSession } = journal;
   if (ofSession !== number) return;
   const { entries } = await readEntries(reader, number, { tape, start: first, count });
   const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
   const open = status?.status === "running" ? "running" : "unknown";
   const turn = heads.branch?.record.head?.run?.turn ?? 0;
-  const byIndex = new Map<number, { operations: JournalOperation[]; step: number | undefined; worker?: string }>();
-  let [step, worker]: [number | undefined, string | undefined] = [undefined, undefined];
+  const inStep = describeCurrentStep(reader.sessionId, heads, journal, status);
+  const byIndex = new Map<number, { record: EffectRecord; step: number | undefined; worker: string | undefined }>();
+  const calls = new CallCounter();
+  let step: number | undefined;
+  let claim: EntryClaim | undefined;
   for (const entry of entries) {
-    if (entry.mark) [step, worker] = [entry.mark.step, entry.worker];
-    const effect = byIndex.get(entry.index) ?? { operations: [], step };
-    effect.operations.push(entry);
-    byIndex.set(entry.index, { ...effect, ...(worker !== undefined && { worker }) });
+    if (entry.mark) [step, claim] = [entry.mark.step, { epoch: entry.mark.epoch, worker: entry.worker }];
+    const known = byIndex.get(entry.index);
+    const effect = known ?? { record: new EffectRecord(entry.index, calls.next(entry)), step, worker: undefined };
+    effect.record.add(entry, claim);
+    byIndex.set(entry.index, { ...effect, worker: claim?.worker ?? effect.worker });
   }
-  for (const [index, effect] of [...byIndex].sort(([a], [b]) => a - b)) {
-    const around = { registry, open, values, turn, step: effect.step, worker: effect.worker, holes: [] } as const;
-    const entry = describeEffect(index, effect.operations, { ...around, checkpoint: undefined });
+  for (const [, { record: effect, ...fields }] of [...byIndex].sort(([a], [b]) => a - b)) {
+    const around = { registry, open, values, turn, holes: [], inStep, checkpoint: undefined } as const;
+    const entry = describeEffect(effect, { ...around, ...fields });
     if (entry) yield entry;
   }
 }
