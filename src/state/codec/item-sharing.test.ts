@@ -55,7 +55,7 @@ describe("equal parts of a state", () => {
 
   it("can be changed in one place and stay as they are in the other", async () => {
     const before = { messages: messages(40), log: messages(40) };
-    const after = { messages: messages(40).with(7, message(99)), log: messages(39) };
+    const after = { messages: messages(40).map((each, at) => (at === 7 ? message(99) : each)), log: messages(39) };
     const { history } = itemsAfter(before, after);
     expect(await history.load(0)).toEqual(before);
     expect(await history.load(1)).toEqual(after);
