@@ -6,6 +6,7 @@
 // Tables are printed and kept in bench/results, with the same as JSON. Run nothing else meanwhile.
 const NAMES = [
   "floors",
+  "instructions",
   "runs",
   "search",
   "growth",
