@@ -1,8 +1,8 @@
 // The instructions that a save executes, counted with callgrind (valgrind). Unlike times, they are almost the same in every run,
 // also on a busy machine: what a change of the save path has saved shows here first.
 //
-//   npm run bench instructions                        this build; takes about five minutes
-//   npm run bench instructions 1000 ../other/dist     beside another build, such as that of an earlier commit
+//   npm run bench instructions                              this build; takes about five minutes
+//   npm run bench instructions -- --against ../other/dist   beside another build, such as that of an earlier commit
 import { spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -18,8 +18,11 @@ const FLOOR = "SQLite INSERT";
 /** Functions of V8's optimizing compiler. */
 const COMPILER = /v8::internal::compiler|turboshaft|OptimizedCompilation|maglev/i;
 
-/** @param {string[]} args saves to count, and the folder `dist` of another build */
-export default async function instructions([saves = "1000", other]) {
+/** @param {string[]} args saves to count, and after `--against` the folder `dist` of another build */
+export default async function instructions(args) {
+  const at = args.indexOf("--against");
+  const other = at < 0 ? undefined : args[at + 1];
+  const [saves = "1000"] = at < 0 ? args : args.filter((_, index) => index !== at && index !== at + 1);
   if (spawnSync("valgrind", ["--version"]).status !== 0) {
     console.error("not measured: valgrind is not installed");
     return;
