@@ -1,11 +1,12 @@
 // Runs benchmarks by name, or all of them.
 //
-//   npm run bench                 all of them; takes about forty minutes
+//   npm run bench                 all of them; takes about an hour
 //   npm run bench growth 500      one, with its arguments
 //
 // Tables are printed and kept in bench/results, with the same as JSON. Run nothing else meanwhile.
 const NAMES = [
   "floors",
+  "instructions",
   "runs",
   "search",
   "growth",

@@ -26,7 +26,8 @@ const atLeast = (what, bench, figure, least, show) => ({
 /** @param {string} bench @param {string} figure @param {(value: number) => string} show @param {(value: number) => boolean} isReached @returns {Goal["check"]} */
 function checked(bench, figure, show, isReached) {
   return (read) => {
-    const value = read(bench, figure);
+    // JSON has `null` for a figure that was not measured.
+    const value = read(bench, figure) ?? undefined;
     return value === undefined ? undefined : { show: show(value), reached: isReached(value) };
   };
 }

@@ -19,15 +19,6 @@ const PART = /<!-- bench: (.+?) -->\n[\s\S]*?<!-- \/bench -->/g;
 const results = new Map(MAJORS.map((major) => [major, readResults(major)]));
 const main = results.get("20") ?? new Map();
 
-for (const page of ["docs/benchmarks.md", "README.md"]) {
-  const path = join(root, page);
-  const before = readFileSync(path, "utf8");
-  writeFileSync(
-    path,
-    before.replace(PART, (_, part) => `<!-- bench: ${part} -->\n\n${render(part)}\n\n<!-- /bench -->`),
-  );
-}
-
 /** @param {string} major @returns {Map<string, Result>} */
 function readResults(major) {
   const folder = resultsOf(major);
@@ -42,7 +33,7 @@ function readResults(major) {
   );
 }
 
-/** What stands in a part: `goals`, `chart NAME`, `tables BENCH`, `compared`. @param {string} part */
+/** What stands in a part, `undefined` without results: `goals`, `chart NAME`, `tables BENCH`, `compared`. @param {string} part */
 function render(part) {
   const [kind, name = ""] = part.split(" ");
   if (kind === "goals") return goals();
@@ -65,6 +56,7 @@ function tablesOf({ tables: each, at, machine }) {
 }
 
 function goals() {
+  if ([...results.values()].every((each) => each.size === 0)) return undefined;
   const head = ["what", "goal", ...MAJORS.map((major) => `Node ${major}`)];
   const rows = GOALS.map(({ what, goal, check }) => [
     what,
@@ -144,3 +136,16 @@ const CHARTS = {
     log: false,
   }),
 };
+
+for (const page of ["docs/benchmarks.md", "README.md"]) {
+  const path = join(root, page);
+  const before = readFileSync(path, "utf8");
+  writeFileSync(
+    path,
+    before.replace(PART, (whole, part) => {
+      const text = render(part);
+      if (text === undefined) console.error(`${page}: there are no results for "${part}", so it stays as it is`);
+      return text === undefined ? whole : `<!-- bench: ${part} -->\n\n${text}\n\n<!-- /bench -->`;
+    }),
+  );
+}

@@ -13,11 +13,20 @@ const root = fileURLToPath(new URL("../results/", import.meta.url));
 /** The folder for results of a major version of Node. @param {string} [major] */
 export const resultsOf = (major = process.versions.node.split(".")[0] ?? "") => join(root, `node${major}`);
 
+/**
+ * Whether this run was given another length, or some of its parts: its results are kept in a folder of their own, and are not for the
+ * page. A comparison with another build is not.
+ */
+function isPartial() {
+  const [, , , ...args] = process.argv;
+  return args.some((arg, index) => arg !== "--against" && args[index - 1] !== "--against");
+}
+
 /** Prints tables, and writes them and the figures to `bench/results`. @param {string} name @param {Table[]} tables @param {Figures} [figures] */
 export function report(name, tables, figures = {}) {
   const machine = `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), ${process.platform}`;
   const text = tables.map(toMarkdown).join("\n\n");
-  const folder = resultsOf();
+  const folder = isPartial() ? join(resultsOf(), "partial") : resultsOf();
   mkdirSync(folder, { recursive: true });
   /** @type {Result} */
   const result = { name, at: new Date().toISOString(), machine, tables, figures };

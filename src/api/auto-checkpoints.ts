@@ -33,7 +33,8 @@ export interface AutoCheckpointOptions {
   /**
    * The maximum number of checkpoints of the kinds `automatic` and `preOperation`. Every save except one of the kind `manual`
    * enforces it, in any process. The oldest are removed first. Pinned checkpoints do not count. Heads, checkpoints that a branch
-   * or a step starts from, and the newest `preOperation` checkpoint are never removed, so more may stay.
+   * or a step starts from, and the newest `preOperation` checkpoint are never removed, so more may stay. In sessions with more than
+   * 64 checkpoints, several are removed together, so up to an eighth of all checkpoints more may stay for some saves.
    * @default 10
    */
   readonly max?: number;

@@ -23,11 +23,22 @@ export interface SweepSchedule {
   readonly prunableHeads: ReadonlySet<string>;
 }
 
+/** The result of a sweep by a session's limit on automatic checkpoints. */
+export interface AutomaticSchedule {
+  /** The session's number. If it differs, the session was deleted and created again. */
+  readonly number: number;
+  /** The limit that the sweep applied. */
+  readonly max: number;
+  /** No save up to this seq needs another sweep. */
+  readonly safeUntilSeq: number;
+}
+
 const MAX_SESSIONS = 10_000;
 
 /** The sweep schedules of the sessions that this process used recently. A forgotten one costs another sweep. */
 export class SweepSchedules {
   readonly #schedules = new LruMap<string, SweepSchedule>(MAX_SESSIONS);
+  readonly #automatic = new LruMap<string, AutomaticSchedule>(MAX_SESSIONS);
 
   get(sessionId: string): SweepSchedule | undefined {
     return this.#schedules.peek(sessionId);
@@ -37,9 +48,18 @@ export class SweepSchedules {
     this.#schedules.set(sessionId, schedule);
   }
 
+  getAutomatic(sessionId: string): AutomaticSchedule | undefined {
+    return this.#automatic.peek(sessionId);
+  }
+
+  setAutomatic(sessionId: string, schedule: AutomaticSchedule): void {
+    this.#automatic.set(sessionId, schedule);
+  }
+
   /** Makes the next save sweep: a label, a pin or a checkpoint has changed. */
   delete(sessionId: string): void {
     this.#schedules.delete(sessionId);
+    this.#automatic.delete(sessionId);
   }
 
   /** Brings the next sweep forward to the expiry of a checkpoint that was just saved. */

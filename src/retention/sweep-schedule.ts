@@ -69,6 +69,16 @@ export function needsSweep(
   return schedule.rows <= SMALL_SESSION_ROWS || Math.abs(now - schedule.sweptAt) >= schedule.rows;
 }
 
+/**
+ * Returns how many saves after the first one that makes a checkpoint removable may pass before the sweep. So a sweep of a large
+ * session, which reads all rows, costs each save a constant number of rows.
+ *
+ * @param rows the number of rows that the last sweep has left
+ */
+export function slackOf(rows: number): number {
+  return rows > SMALL_SESSION_ROWS ? Math.floor(rows / 8) : 0;
+}
+
 /** Computes until when the session need not be swept again. */
 export function planNextSweep(sweep: Sweep): SweepSchedule {
   const { checkpoints, session, policy, now } = sweep;
@@ -87,11 +97,9 @@ export function planNextSweep(sweep: Sweep): SweepSchedule {
 /** Returns the number of saves, on any branch, after which still no sweep is necessary. */
 function safeSaves({ checkpoints, kept, reasons, rules }: Sweep): number {
   const isCalendar = rules.hourly > 0 || rules.daily > 0 || rules.weekly > 0;
-  // `keepLast` is exact: each save removes the checkpoint that is one too many. Calendar rules of large sessions may lag behind.
-  const slack = rules.last === 0 && kept.length > SMALL_SESSION_ROWS ? Math.floor(kept.length / 8) : 0;
   // A hidden head already has its seq. It can get a row without a new seq, so each hidden head counts as one save.
   const hidden = checkpoints.branches.filter(({ record }) => record.hidden).length;
-  return Math.max(0, (isCalendar ? slack : savesWithinLast(kept, reasons, rules)) - hidden);
+  return Math.max(0, (isCalendar ? 0 : savesWithinLast(kept, reasons, rules)) + slackOf(kept.length) - hidden);
 }
 
 /**

@@ -15,7 +15,7 @@ import { parseRetentionOptions, type RetentionRules, type StoredPolicy } from ".
 import type { CheckpointSet } from "./checkpoint-set.js";
 import { automaticBeyond, reasonsToKeep, withRewindNeeds } from "./keep-reasons.js";
 import { removeCheckpoints } from "./removal.js";
-import { needsSweep, planNextSweep, type Sweep } from "./sweep-schedule.js";
+import { needsSweep, planNextSweep, slackOf, type Sweep } from "./sweep-schedule.js";
 
 /** The fields of a saved checkpoint that decide whether a sweep is necessary. */
 export type SavedCheckpoint = Pick<CheckpointInfo, "branch" | "kind"> & Partial<Pick<CheckpointInfo, "expiresAt">>;
@@ -106,13 +106,17 @@ async function findPolicyToEnforce(
  */
 async function findMaxAutomatic(
   reader: SessionReader,
-  { policy }: SessionRecord,
+  { number, policy, nextSeq }: SessionRecord,
   { kind }: SavedCheckpoint,
   isSweeping: boolean,
 ): Promise<number | undefined> {
   if (!policy || kind === "manual") return undefined;
-  if (!isSweeping && ((await reader.session())?.record.checkpoints ?? 0) <= policy.max) return undefined;
-  return policy.max;
+  const { max } = policy;
+  if (isSweeping) return max;
+  const schedule = reader.context.sweeps.getAutomatic(reader.sessionId);
+  const isPlanned = schedule?.number === number && schedule.max === max;
+  if (isPlanned && nextSeq <= schedule.safeUntilSeq) return undefined;
+  return ((await reader.session())?.record.checkpoints ?? 0) <= max ? undefined : max;
 }
 
 /**
@@ -129,9 +133,11 @@ async function sweep(
 ): Promise<readonly CheckpointRow[]> {
   if (!policy && maxAutomatic === undefined) return [];
   let done: Sweep | undefined;
+  let last: CheckpointSet | undefined;
   const rows = await removeCheckpoints(
     reader,
     (checkpoints) => {
+      last = checkpoints;
       const byPolicy = policy && sweepByPolicy(checkpoints, policy, now);
       done = byPolicy;
       const removed = byPolicy ? checkpoints.rows.filter(({ seq }) => !byPolicy.reasons.has(seq)) : [];
@@ -141,7 +147,13 @@ async function sweep(
     },
     MAX_ATTEMPTS,
   );
-  if (done) reader.context.sweeps.set(reader.sessionId, planNextSweep(done));
+  const { sweeps } = reader.context;
+  if (done) sweeps.set(reader.sessionId, planNextSweep(done));
+  if (last && maxAutomatic !== undefined) {
+    const { number, nextSeq } = last.session.record;
+    const safeUntilSeq = nextSeq + slackOf(last.rows.length - rows.length);
+    sweeps.setAutomatic(reader.sessionId, { number, max: maxAutomatic, safeUntilSeq });
+  }
   return rows;
 }
 

@@ -5,35 +5,19 @@
  * The cursor is only a cache: each commit checks the records that it was built on, and after any failure the cursor drops
  * everything and reads again.
  */
-import { types } from "node:util";
-import { isSavepointError, SavepointError } from "../errors.js";
-import {
-  encodeShadow,
-  equalsShadow,
-  freezeState,
-  type Shadow,
-  shadowToValue,
-  type StoredValue,
-} from "../state/index.js";
+import { isSavepointError } from "../errors.js";
+import { encodeShadow, freezeState, type Shadow, shadowToValue, type StoredValue } from "../state/index.js";
 import { type BranchRecord, type CheckpointInfo, type CheckpointRow, type SessionRecord } from "../records/index.js";
 import { forgetAnnotationCounter, planAnnotations } from "./annotations.js";
-import {
-  branchMoved,
-  checkRowExists,
-  idTaken,
-  isExtensionConflict,
-  isIdTaken,
-  isCheckpointRemoved,
-  notHead,
-  tapeTaken,
-} from "./conflicts.js";
+import { branchMoved, idTaken, isExtensionConflict, isIdTaken, notHead, tapeTaken } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
 import type { NumberSource } from "./numbers.js";
 import { type BranchChange, type BranchSnapshot, planSave, type SaveExtension } from "./plan-save.js";
-import { type StateInput, changeShadow, replaceState, type SaveChange } from "./save-change.js";
-import { matchesSaveFields, type SaveFields } from "./save-options.js";
+import { type StateInput, changeShadow, replaceState, type SaveChange, validateUpdateResult } from "./save-change.js";
+import type { SaveFields } from "./save-options.js";
+import { findSavedCheckpoint, readAfterConflict } from "./after-conflict.js";
 import type { CommitParts, SessionCommit } from "./commit.js";
-import { describeBranch } from "./errors.js";
+import { damagedHead } from "./errors.js";
 import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
 /** The writer of a save. */
@@ -48,9 +32,6 @@ export interface Author {
 export interface SharedSession {
   loaded: LoadedRecord<SessionRecord> | undefined;
 }
-
-/** If a commit conflicts this often although its records are unchanged, they disagree with the store. */
-const MAX_TRIES = 10;
 
 /** The cache and the save queue of one branch. Call its methods inside {@link BranchCursor.exclusive}. */
 export class BranchCursor {
@@ -81,15 +62,15 @@ export class BranchCursor {
 
   /** Whether a save can compare the caller's state synchronously, before the caller can change it. */
   get isReady(): boolean {
-    const isCached = this.#shared.loaded !== undefined && this.#branch !== undefined;
-    return !this.#turn && isCached && (this.#shadow !== undefined || !this.#branch?.record.head);
+    if (this.#turn || this.#shared.loaded === undefined || this.#branch === undefined) return false;
+    return this.#shadow !== undefined || !this.#branch.record.head;
   }
 
   get isIdle(): boolean {
     return !this.#turn;
   }
 
-  /** Whether a run holds the branch, according to the cached record. */
+  /** Whether the cached record says that a run holds the branch. */
   get isHeld(): boolean {
     return this.#branch?.record.held ?? false;
   }
@@ -260,10 +241,6 @@ export class BranchCursor {
     return info;
   }
 
-  get #name(): string {
-    return describeBranch(this.#reader.sessionId, this.branchName);
-  }
-
   /** Loads the records and the shadow of the head. Returns `undefined`, synchronously, if they are cached. */
   #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
     const isCached = this.#planned ?? (this.#isNew || (this.#shared.loaded && this.#branch));
@@ -297,7 +274,7 @@ export class BranchCursor {
       if (!gone && !isSavepointError(error, "DAMAGED")) throw error;
       if (gone && (await this.#reader.heads(this.branchName)).branch?.value !== value) return false;
       this.#reader.reportDamage(head.id, head.seq, error.message);
-      if (needsState) throw damagedHead(this.#name, error);
+      if (needsState) throw damagedHead(this.#reader.sessionId, this.branchName, error);
     }
     return true;
   }
@@ -318,7 +295,8 @@ export class BranchCursor {
         // A retry of a save that succeeded, but whose answer was lost, is not a conflict.
         const retry = options.id !== undefined && !options.annotations && isSavepointError(error, "CONFLICT");
         const state = retry ? change.state?.() : undefined;
-        const saved = state === undefined ? undefined : await this.#findSaved(state, options);
+        const saved =
+          state === undefined ? undefined : await findSavedCheckpoint(this.#reader, this.branchName, state, options);
         if (saved) return saved;
         throw error;
       }
@@ -332,18 +310,15 @@ export class BranchCursor {
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0, added);
       const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
-        const change = { encoded, fields: options, agent: author.agent, extension };
-        const info = await this.#commit(
-          added ? { ...change, more: await this.#annotate(options, added) } : change,
-          author,
-        );
+        const more = added && (await this.#annotate(options, added));
+        const info = await this.#commit({ encoded, fields: options, agent: author.agent, extension, more }, author);
         this.#shadow = shadow;
         return info;
       } catch (error) {
         this.#reset();
         if (added && this.sessionNumber !== undefined) forgetAnnotationCounter(this.#reader, this.sessionNumber);
         if (!isSavepointError(error, "CONFLICT") || added) throw error;
-        const saved = await this.#findSaved(shadow, options);
+        const saved = await findSavedCheckpoint(this.#reader, this.branchName, shadow, options);
         if (saved) return saved;
         if (elsewhere || isIdTaken(error) || isExtensionConflict(error)) throw error;
         // Another writer moved the branch. Apply the change to the new head, if the author may build on it.
@@ -366,8 +341,8 @@ export class BranchCursor {
     const { context } = this.#reader;
     const { fields } = change;
     const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
-    // Another branch may have dropped the shared record, and may drop it again after every await.
     const exists = branchBefore !== undefined || planned !== undefined;
+    // Another branch may have dropped the shared record, and may drop it again after every await.
     let session = this.#shared.loaded;
     if (!session && exists) session = (await this.#reader.heads(this.branchName)).session;
     const number = session?.record.number ?? (await this.#numbers.next());
@@ -399,7 +374,7 @@ export class BranchCursor {
       } catch (error) {
         this.#shared.loaded = undefined;
         if (!isSavepointError(error, "CONFLICT")) throw error;
-        const session = await this.#afterConflict(error, snapshot, tries);
+        const session = await readAfterConflict(this.#reader, error, snapshot, tries);
         author.admit({ session, branch: branchBefore });
         this.#shared.loaded = session;
         continue;
@@ -412,50 +387,6 @@ export class BranchCursor {
       return this.#reader.toInfo(plan.row, plan.session.record.agent, plan.parentId);
     }
   }
-
-  /** The session record for the next attempt, with the next seq, if only other branches caused the conflict; throws the conflict otherwise. */
-  async #afterConflict(
-    conflict: SavepointError,
-    { number, session: sessionBefore, branch: branchBefore, planned }: BranchSnapshot,
-    tries: number,
-  ): Promise<LoadedRecord<SessionRecord> | undefined> {
-    const { session, branch } = await this.#reader.heads(this.branchName);
-    const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? number) !== number;
-    const gone = (!session && sessionBefore !== undefined) || isCheckpointRemoved(conflict);
-    const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
-    if (moved || gone || isIdTaken(conflict) || isExtensionConflict(conflict) || tapeTaken) throw conflict;
-    if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
-    throw new SavepointError(
-      "DAMAGED",
-      `${this.#name} cannot be saved: its records disagree with the store. Run sp.repair().`,
-      {
-        cause: conflict,
-      },
-    );
-  }
-
-  /** The checkpoint with the id of these options, if it exists and has the same content; `undefined` if it does not exist. */
-  async #findSaved(shadow: Shadow, options: SaveFields): Promise<CheckpointInfo | undefined> {
-    const { registry, store } = this.#reader.context;
-    if (options.id === undefined) return undefined;
-    const { session } = await this.#reader.heads(this.branchName);
-    const row = session && (await this.#reader.find(session.record.number, options.id, undefined));
-    if (!session || row?.id !== options.id) return undefined;
-    const saved = await loadShadow(this.#reader, session.record.number, row);
-    const info = await this.#reader.loadInfo(session.record.number, row, session.record.agent);
-    if (
-      equalsShadow(saved, shadowToValue(shadow, registry), registry) &&
-      matchesSaveFields(row, info.parentId, options)
-    ) {
-      // Its writer may not have made it durable yet, or may have failed to. This commit makes it durable, or fails.
-      await store.commit({ checks: [checkRowExists(session.record.number, row.seq)] });
-      return info;
-    }
-    throw new SavepointError(
-      "CONFLICT",
-      `Checkpoint ${JSON.stringify(options.id)} already exists with other content. Save under another id.`,
-    );
-  }
 }
 
 /** Pruning changes the parent of a head and nothing else. */
@@ -464,19 +395,4 @@ function hasSameHead(a: LoadedRecord<BranchRecord> | undefined, b: LoadedRecord<
   if (!mine || !other || a?.record.tape !== b?.record.tape) return false;
   const { json, refs } = mine.skeleton;
   return mine.seq === other.seq && mine.id === other.id && json === other.skeleton.json && refs === other.skeleton.refs;
-}
-
-/** Checks that the function passed to `update` returned a state. */
-export function validateUpdateResult(next: unknown): unknown {
-  if (next !== undefined && !types.isPromise(next)) return next;
-  const wrong = next === undefined ? "nothing" : "a promise";
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
-    `The function passed to update() returned ${wrong}. Return the next state synchronously, and await before calling update().`,
-  );
-}
-
-function damagedHead(name: string, cause: SavepointError): SavepointError<"DAMAGED"> {
-  const advice = "Load the newest intact state with latest() and save() it to continue the branch.";
-  return new SavepointError("DAMAGED", `${name} cannot be changed: ${cause.message} ${advice}`, { cause });
 }

@@ -139,3 +139,9 @@ export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_
 export function checkpointNotInStore(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${JSON.stringify(id)} does not exist in this store.`);
 }
+
+export function damagedHead(sessionId: string, branch: string, cause: SavepointError): SavepointError<"DAMAGED"> {
+  const advice = "Load the newest intact state with latest() and save() it to continue the branch.";
+  const name = describeBranch(sessionId, branch);
+  return new SavepointError("DAMAGED", `${name} cannot be changed: ${cause.message} ${advice}`, { cause });
+}

@@ -5,7 +5,8 @@
  */
 export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
 export { saveAsRoot, saveOnHead, type SaveRequest, saveWithReset } from "./save-with-parent.js";
-export { type Author, BranchCursor, validateUpdateResult } from "./branch-cursor.js";
+export { type Author, BranchCursor } from "./branch-cursor.js";
+export { validateUpdateResult } from "./save-change.js";
 export type { SaveExtension } from "./plan-save.js";
 export { type BranchInfo, forkAt, forkWithState, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";

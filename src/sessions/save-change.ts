@@ -1,4 +1,5 @@
 /** The change that a save makes to the previous state: replaces it, or modifies its shadow. */
+import { types } from "node:util";
 import { SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
@@ -55,4 +56,14 @@ export function changeShadow(change: (before: Shadow) => Shadow): SaveChange {
     rebase: () => self,
   };
   return self;
+}
+
+/** Checks that the function passed to `update` returned a state. */
+export function validateUpdateResult(next: unknown): unknown {
+  if (next !== undefined && !types.isPromise(next)) return next;
+  const wrong = next === undefined ? "nothing" : "a promise";
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `The function passed to update() returned ${wrong}. Return the next state synchronously, and await before calling update().`,
+  );
 }

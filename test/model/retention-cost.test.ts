@@ -85,6 +85,40 @@ describe("retention", () => {
     expect(calls).toEqual(before);
   });
 
+  it.each([
+    ["keepLast", (sp: Savepoint) => sp.retention.set({ session: "s" }, { keepLast: 400 }), "manual"],
+    ["a daily rule", (sp: Savepoint) => sp.retention.set({ session: "s" }, { keepLast: 400, keepDaily: 3 }), "manual"],
+    [
+      "a limit on automatic checkpoints beside many manual ones",
+      (sp: Savepoint) => sp.autoCheckpoints.set({ session: "s" }, { max: 5 }),
+      "automatic",
+    ],
+  ] as const)(
+    "reads few rows per save of a large session with %s, and removes several at once",
+    async (_, set, kind) => {
+      const { store } = countingStore();
+      const sp = await Savepoint.open(store, { now: () => 0 });
+      const session = sp.session("s");
+      for (let n = 0; n < 400; n++) await session.save({ n });
+      await set(sp);
+      // The first save sweeps.
+      await session.save({ n: 400 }, { kind });
+      let rows = 0;
+      const list = store.list.bind(store);
+      store.list = async (range, options) => {
+        const records = await list(range, options);
+        rows += records.length;
+        return records;
+      };
+      const saves = 200;
+      for (let n = 0; n < saves; n++) await session.save({ n }, { kind });
+      // A sweep reads about 450 rows, and one in 50 saves sweeps. A sweep after each save would read 80,000.
+      expect(rows / saves).toBeLessThan(20);
+      expect((await session.history().all()).length).toBeLessThanOrEqual(460);
+      await sp.retention.apply();
+    },
+  );
+
   it("keeps the cached state: the next save need not read it", async () => {
     const { store, calls } = countingStore();
     const sp = await Savepoint.open(store);

@@ -21,6 +21,7 @@ import {
   ValueNode,
 } from "../tree/index.js";
 import type { Frame } from "./frame.js";
+import { ItemSharing } from "./item-sharing.js";
 
 /** What a checkpoint of a state has to write. */
 export interface EncodedState {
@@ -49,6 +50,7 @@ export function encodeShadow(shadow: Shadow, tape: number, nextItem: number, add
 class Encoder {
   readonly items: Frame[] = [];
   readonly blobs = new Map<string, Uint8Array>();
+  readonly #sharing = new ItemSharing(this.items);
 
   constructor(
     readonly tape: number,
@@ -81,7 +83,9 @@ class Encoder {
     if (node instanceof ValueNode) {
       if (!node.piece) {
         const { frame, bytes } = this.frame(node.value);
-        node.piece = this.#put(frame);
+        // It needs a reference in any case, so sharing its item costs nothing.
+        const shared = this.#sharing.find([frame], 0, 0);
+        node.piece = shared ? this.#piece(shared.start, 1) : this.#put(frame);
         node.bytes = bytes;
       }
       refs.push({ pieces: [node.piece] });
@@ -111,7 +115,7 @@ class Encoder {
     );
   }
 
-  /** Encodes new elements as consecutive items, after the items that are nested in them. */
+  /** Encodes new elements as consecutive items, after the items that are nested in them. Equal parts of the state share items. */
   #putElements(node: ListNode | TextNode, from: number, count: number): Piece[] {
     if (count === 0) return [];
     const frames: Frame[] = [];
@@ -137,15 +141,41 @@ class Encoder {
       frames.push(frame);
       sizes.push(bytes);
     }
-    const start = this.first + this.items.length;
-    for (const frame of frames) this.items.push(frame);
+    const pieces = this.#putFrames(frames);
     if (this.added && node instanceof ListNode && node.kind === "array") {
-      for (const [index, bytes] of sizes.entries()) {
-        const piece = { tape: this.tape, start: start + index, count: 1 };
-        this.added.push({ shadow: node.elements[from + index] as Shadow, piece, bytes });
+      let index = 0;
+      for (const { start, count } of pieces) {
+        for (let item = start; item < start + count; item++, index++) {
+          const shadow = node.elements[from + index] as Shadow;
+          const piece = { tape: this.tape, start: item, count: 1 };
+          this.added.push({ shadow, piece, bytes: sizes[index] as number });
+        }
       }
     }
-    return [{ tape: this.tape, start, count }];
+    return pieces;
+  }
+
+  /** Adds frames as items, except those that equal earlier new items. Returns the places of all. */
+  #putFrames(frames: readonly Frame[]): Piece[] {
+    const pieces: Piece[] = [];
+    // The items from this one on are not in a piece yet.
+    let start = this.items.length;
+    for (let index = 0; index < frames.length;) {
+      const shared = this.#sharing.find(frames, index);
+      if (shared) {
+        if (this.items.length > start) pieces.push(this.#piece(start, this.items.length - start));
+        pieces.push(this.#piece(shared.start, shared.count));
+        start = this.items.length;
+        index += shared.count;
+      } else this.items.push(frames[index++] as Frame);
+    }
+    if (this.items.length > start) pieces.push(this.#piece(start, this.items.length - start));
+    return pieces;
+  }
+
+  /** @param index the position of the first item among the new ones */
+  #piece(index: number, count: number): Piece {
+    return { tape: this.tape, start: this.first + index, count };
   }
 
   #put(frame: Frame): Piece {

@@ -14,11 +14,9 @@ import { storeClosed, storeReadOnly } from "../shared/index.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import {
   diskReadFailure,
-  filesChanging,
   isBusy,
   isCorrupt,
   isPoisoning,
-  isReadError,
   lockTimeout,
   poisonedConnection,
   sqliteFailure,
@@ -27,13 +25,11 @@ import {
 import type { FileGuard } from "./file-guard.js";
 import type { SqliteOptions } from "./options.js";
 import type { ReadOnlyFiles } from "./read-only-files.js";
+import { hasReadErrors } from "./read-errors.js";
 import type { WalSync } from "./wal-sync.js";
 
 /** How long SQLite itself may wait for a lock, which blocks the event loop, before we wait with timers, in milliseconds. */
 const BLOCKING_WAIT = 5;
-
-/** The most pages of a database that is searched for read errors, which takes about a second. */
-const MAX_SEARCHED_PAGES = 131_072;
 
 /** Free pages that are returned to the file system when a store is closed. `compact()` returns more. */
 const PAGES_FREED_AT_CLOSE = 256;
@@ -44,16 +40,12 @@ export interface ConnectionParts {
   readonly sync?: WalSync | undefined;
   /** Detects that the database's files were removed or replaced. */
   readonly guard?: FileGuard | undefined;
-  /** The database's file. */
   readonly path?: string | undefined;
   /** Makes the database release its files after it was closed. */
   readonly release?: (() => Promise<void>) | undefined;
   /** The files of a database that is opened read-only. */
   readonly files?: ReadOnlyFiles | undefined;
 }
-
-/** How often a read is repeated because other processes opened, changed and closed the database during each attempt. */
-const MAX_READS = 20;
 
 export class SqliteConnection {
   readonly url: string;
@@ -84,8 +76,6 @@ export class SqliteConnection {
   #isDamageConfirmed = false;
   /** Whether a transaction waits for a transaction of another process. */
   #waitsForLock = false;
-  /** The pages of the WAL, if the next transaction should preallocate space behind them. */
-  #walPages: number | undefined;
 
   constructor(
     database: SqliteDatabase,
@@ -189,23 +179,10 @@ export class SqliteConnection {
     return this.#inSnapshot ? read() : this.#readTwice(() => this.#readInSnapshot(read));
   }
 
-  /**
-   * Runs a synchronous read on the files that are at the path now. If a read-only database was opened in a way that is no longer
-   * valid, it is opened again; if the files change during the read, the read is repeated.
-   */
+  /** Runs a synchronous read on the files that are at the path now: see {@link ReadOnlyFiles.readCurrent}. */
   readCurrent<T>(read: () => T): T {
     const { files } = this.#parts;
-    if (!files) return read();
-    for (let attempt = 1; attempt <= MAX_READS; attempt++) {
-      if (!files.isCurrent()) this.#reopen(files);
-      try {
-        const result = read();
-        if (files.isCurrent()) return result;
-      } catch (error) {
-        if (files.isCurrent()) throw error;
-      }
-    }
-    throw filesChanging(this.url);
+    return files ? files.readCurrent(read, () => this.#reopen(files)) : read();
   }
 
   /**
@@ -253,7 +230,7 @@ export class SqliteConnection {
 
   /** Makes the next transaction preallocate space in the WAL, which has this many pages. */
   requestWalSpace(pages: number): void {
-    if (this.#parts.sync) this.#walPages = pages;
+    this.#parts.sync?.requestSpace(pages);
   }
 
   /**
@@ -266,7 +243,11 @@ export class SqliteConnection {
 
   /** Converts an error that was thrown while doing `what`; a SavepointError stays as it is. */
   failure(error: unknown, what: string): SavepointError {
-    if (isCorrupt(error) && this.#hasReadErrors()) return diskReadFailure(this.url, what, error);
+    // Once damage is confirmed, the database is not searched again.
+    if (isCorrupt(error) && !this.#isDamageConfirmed && !this.#closed) {
+      if (hasReadErrors(this)) return diskReadFailure(this.url, what, error);
+      this.#isDamageConfirmed = true;
+    }
     return sqliteFailure(error, this, what);
   }
 
@@ -278,7 +259,6 @@ export class SqliteConnection {
     this.#statements.clear();
     if (!this.owned) return;
     if (this.isReadOnly) return this.#closeDatabase();
-    // Returns the pages of the flushed write buffer.
     this.#tidy(`PRAGMA incremental_vacuum(${PAGES_FREED_AT_CLOSE})`);
     // SQLite does this automatically when the last connection closes, unless a driver keeps statements alive.
     this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -363,7 +343,7 @@ export class SqliteConnection {
     let result: T;
     this.#inTransaction = true;
     try {
-      this.#preallocateWal();
+      this.#parts.sync?.preallocate();
       result = work();
       this.run("COMMIT");
     } catch (error) {
@@ -376,17 +356,6 @@ export class SqliteConnection {
     }
     this.onWrite();
     return result;
-  }
-
-  #preallocateWal(): void {
-    const pages = this.#walPages;
-    if (pages === undefined) return;
-    this.#walPages = undefined;
-    try {
-      this.#parts.sync?.preallocate(pages);
-    } catch {
-      // The disk may be full. If there is no space for the transaction itself, the transaction fails and reports it.
-    }
   }
 
   #rollBack(): void {
@@ -420,20 +389,6 @@ export class SqliteConnection {
       if (!isCorrupt(error) || this.#inTransaction || this.#inSnapshot) throw error;
       return read();
     }
-  }
-
-  /** Whether there are pages that the disk fails to read. Once damage is confirmed, this is not checked again. */
-  #hasReadErrors(): boolean {
-    if (this.#isDamageConfirmed || this.#closed) return false;
-    try {
-      const pages = this.row<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
-      const reports = pages <= MAX_SEARCHED_PAGES ? this.rows<{ quick_check: string }>("PRAGMA quick_check(10)") : [];
-      if (reports.some((row) => isReadError(row.quick_check))) return true;
-    } catch {
-      // The check itself cannot read the database, so the first error stands.
-    }
-    this.#isDamageConfirmed = true;
-    return false;
   }
 
   #statement(sql: string): SqliteStatement {

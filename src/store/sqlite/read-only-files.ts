@@ -18,7 +18,7 @@ import { storeNotFound } from "../shared/index.js";
 import type { DatabaseClass, SqliteDatabase } from "./driver.js";
 import { filesChanging } from "./errors.js";
 
-/** How often opening is repeated because the files changed meanwhile. */
+/** How often opening, or a read, is repeated because other processes opened, changed and closed the database meanwhile. */
 const MAX_ATTEMPTS = 20;
 
 /** The state of the files: which of them are there, and what must not change while they are open. */
@@ -80,6 +80,20 @@ export class ReadOnlyFiles {
   /** Whether the files are still in the state in which they were opened. Costs three `stat` calls. */
   isCurrent(): boolean {
     return this.#observe().mark === this.#opened?.mark;
+  }
+
+  /** Runs a synchronous read on the files as they are now. Opens them again, and repeats the read, if they have changed. */
+  readCurrent<T>(read: () => T, reopen: () => void): T {
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+      if (!this.isCurrent()) reopen();
+      try {
+        const result = read();
+        if (this.isCurrent()) return result;
+      } catch (error) {
+        if (this.isCurrent()) throw error;
+      }
+    }
+    throw filesChanging(this.#url);
   }
 
   /** Removes the copy, if there is one. Call it after the database was closed. */

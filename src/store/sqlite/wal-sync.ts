@@ -25,6 +25,8 @@ export class WalSync {
   readonly #maySyncOnThread: boolean;
   #last: Promise<void> = Promise.resolve();
   readonly #pace = new SyncPace();
+  /** The pages of the WAL, if the next transaction should preallocate space behind them. */
+  #pages: number | undefined;
 
   /** @param path the database file. SQLite must have its WAL open; otherwise the WAL could be replaced by another file */
   constructor(path: string, sync?: SyncFile) {
@@ -64,18 +66,28 @@ export class WalSync {
     });
   }
 
+  /** Makes the next transaction preallocate space in the WAL, which has this many pages. */
+  requestSpace(pages: number): void {
+    this.#pages = pages;
+  }
+
   /**
-   * Preallocates space in the WAL behind its last page, if there is little left: syncing a file that grows costs about twice as
-   * much, because the disk must write its length as well. To be called inside a write transaction: no other process writes to the
-   * WAL then. Only bytes behind the end of the file are written.
-   *
-   * @param pages the pages of the WAL
+   * Preallocates the requested space in the WAL behind its last page, if there is little left: syncing a file that grows costs about
+   * twice as much, because the disk must write its length as well. To be called inside a write transaction: no other process writes to
+   * the WAL then. Only bytes behind the end of the file are written.
    */
-  preallocate(pages: number): void {
-    const { size } = fstatSync(this.#file);
-    // Zeros are not a valid frame: recovery of the WAL stops at them.
-    if (pages > 0 && size < HEADER_BYTES + (pages + MIN_FREE_PAGES) * FRAME_BYTES) {
-      writeSync(this.#file, PREALLOCATION, 0, PREALLOCATION.length, size);
+  preallocate(): void {
+    const pages = this.#pages;
+    if (pages === undefined) return;
+    this.#pages = undefined;
+    try {
+      const { size } = fstatSync(this.#file);
+      // Zeros are not a valid frame: recovery of the WAL stops at them.
+      if (pages > 0 && size < HEADER_BYTES + (pages + MIN_FREE_PAGES) * FRAME_BYTES) {
+        writeSync(this.#file, PREALLOCATION, 0, PREALLOCATION.length, size);
+      }
+    } catch {
+      // The disk may be full. If there is no space for the transaction itself, the transaction fails and reports it.
     }
   }
 
