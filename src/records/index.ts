@@ -170,11 +170,14 @@ export {
 export {
   agentRetentionKey,
   ALL_BACKUPS,
+  ALL_ENCRYPTION,
   ALL_GARBAGE,
   ALL_IMPORTS,
   ALL_OPEN_PROCESSES,
   ALL_RETENTION_POLICIES,
   backupKey,
+  dataKeyOf,
+  ENCRYPTION_KEY,
   type BackupRecord,
   garbageKey,
   importKey,
@@ -188,7 +191,9 @@ export {
   pathOfBackupKey,
   RETENTION_STAMP_KEY,
   sessionRetentionKey,
+  STORE_DATA_KEY,
   STORE_RETENTION_KEY,
+  wrappedKeyOf,
 } from "./store-wide.js";
 export { parseRecord } from "./parse-record.js";
 export { validateReads, validateRecord } from "./validate.js";

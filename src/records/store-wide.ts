@@ -25,6 +25,17 @@ export const ALL_OPEN_PROCESSES: KeyRange = prefixRange("o");
 export const garbageKey = (number: number): string => `x${encodeNumber(number)}`;
 export const ALL_GARBAGE: KeyRange = prefixRange("x");
 
+/** Whether and how the store is encrypted. */
+export const ENCRYPTION_KEY = "e";
+/** The data key of what belongs to no session or conversation. */
+export const STORE_DATA_KEY = "e-";
+/** The data key of a session or conversation, by its number. It is deleted when nothing of it is left. */
+export const dataKeyOf = (number: number): string => `e${encodeNumber(number)}`;
+/** A wrapped key of a key provider, by its fingerprint. */
+export const wrappedKeyOf = (fingerprint: string): string => `e\t${fingerprint}`;
+/** All records of the encryption. */
+export const ALL_ENCRYPTION: KeyRange = prefixRange("e");
+
 /** A backup of the store, by its path, so that erasing data can report where it still is. */
 export const backupKey = (path: string): string => `b\t${path}`;
 export const pathOfBackupKey = (key: string): string => key.slice(2);

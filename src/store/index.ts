@@ -24,6 +24,9 @@ export {
   type RecordResult,
   scan,
   scanPages,
+  SEAL_MARKER,
+  sealedBytes,
+  sealedText,
   TapeBounds,
 } from "./shared/index.js";
 export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

@@ -52,6 +52,7 @@ export function subjectOf(key: string): Subject {
     case "a":
     case "l":
     case "x":
+    case "e":
       return numberIn(key);
     case "i":
       return { kind: "number", number: trailingNumberOf(key), isOrder: false };
