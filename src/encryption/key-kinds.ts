@@ -5,7 +5,14 @@
  * owners of leases, open processes, policies, garbage. They have ids, labels, names of agents, numbers and times, and no content. All
  * others are encrypted, also those of kinds that this table does not know.
  */
-import { branchKey, conversationKey, decodeNumbers, MAX_NUMBER, sessionKey } from "../records/index.js";
+import {
+  annotationCounterKey,
+  branchKey,
+  conversationKey,
+  decodeNumbers,
+  MAX_NUMBER,
+  sessionKey,
+} from "../records/index.js";
 import { STORE_KEY } from "./data-key.js";
 
 /** The letters of the kinds that stay readable; of `c` and `w`, only some keys do. */
@@ -14,7 +21,8 @@ const READABLE = new Set("#njiluqhkydmvobpxe");
 /** Whether the value of a record stays readable. */
 export function isReadable(key: string): boolean {
   const kind = key.charAt(0);
-  if (kind === "w") return key.charAt(1) === "\t" || decodeNumbers(key.slice(1), 1).rest === "";
+  // The counter of annotations; other keys with a number are annotations.
+  if (kind === "w") return key.charAt(1) === "\t" || key === annotationCounterKey(numberIn(key));
   if (kind === "c") return /^[nl]/.test(key.slice(key.indexOf("\t", 2) + 1)) && key.indexOf("\t", 2) > 0;
   return READABLE.has(kind);
 }
@@ -28,7 +36,7 @@ export function keySourceOf(key: string): KeySource {
     case "z":
     case "a":
     case "w":
-      return validNumber(decodeNumbers(key.slice(1), 1).numbers[0]);
+      return numberIn(key);
     case "s":
     case "r":
       return { record: sessionKey(key.split("\t", 2)[1] ?? "") };
@@ -56,8 +64,14 @@ export function numberOfTape(tape: string): number {
   return validNumber(decodeNumbers(tape, 1).numbers[0]);
 }
 
+function numberIn(key: string): number {
+  return validNumber(decodeNumbers(key.slice(1), 1).numbers[0]);
+}
+
 function validNumber(number: number | undefined): number {
-  return number !== undefined && Number.isSafeInteger(number) && number >= 0 && number <= MAX_NUMBER ? number : STORE_KEY;
+  return number !== undefined && Number.isSafeInteger(number) && number >= 0 && number <= MAX_NUMBER
+    ? number
+    : STORE_KEY;
 }
 
 /** The key of the branch record, whose value contains the references of its head. */

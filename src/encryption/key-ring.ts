@@ -56,7 +56,8 @@ export function parseKeyRing(options: EncryptionOptions, what = "`encryption`"):
   if (isNamed && typeof keys === "object" && keys !== null && provider === undefined) {
     const all = Object.entries(keys).map(([name, bytes]) => new MasterKey(bytes as Uint8Array, name));
     const named = all.find(({ name }) => name === current);
-    if (!named) throw invalidArgument(`${what}.keys has no key with the name of \`current\`, ${JSON.stringify(current)}.`);
+    if (!named)
+      throw invalidArgument(`${what}.keys has no key with the name of \`current\`, ${JSON.stringify(current)}.`);
     return new StaticRing(named, all);
   }
   const { wrap, unwrap } = (provider ?? {}) as Partial<KeyProvider>;
@@ -109,10 +110,7 @@ class ProviderRing implements KeyRing {
     return (this.#created = { key, unstored: { name: this.#current, wrapped } });
   }
 
-  async find(
-    fingerprint: string,
-    stored: () => Promise<WrappedMasterKey | undefined>,
-  ): Promise<MasterKey | undefined> {
+  async find(fingerprint: string, stored: () => Promise<WrappedMasterKey | undefined>): Promise<MasterKey | undefined> {
     const known = this.#keys.get(fingerprint);
     if (known) return known;
     const wrapped = await stored();

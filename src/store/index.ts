@@ -27,6 +27,7 @@ export {
   SEAL_MARKER,
   sealedBytes,
   sealedText,
+  StoreSwitch,
   TapeBounds,
 } from "./shared/index.js";
 export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

@@ -202,7 +202,8 @@ export function bodyLength(row: ChunkRow): number {
 
 function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
   const { tape, first, codec, sum, head, body } = row;
-  if ((codec !== RAW && codec !== SEALED) || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedChunk(row)];
+  if ((codec !== RAW && codec !== SEALED) || !(body instanceof Uint8Array) || !(head instanceof Uint8Array))
+    return [damagedChunk(row)];
   const json = codec === SEALED ? sealedText(body) : textOf(body);
   const frame = { json, refs: head.length === 0 ? "" : textOf(head) };
   return [isChecksum(sum, tape, first, frame.refs, frame.json) ? frame : damagedChunk(row)];

@@ -6,14 +6,7 @@
  * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
 import { commitConflict, type NumberedItems, numberItems, readCounter } from "../shared/index.js";
-import {
-  type Check,
-  type Commit,
-  compareKeys,
-  covers,
-  type KeyRange,
-  type Put,
-} from "../contract/index.js";
+import { type Check, type Commit, compareKeys, covers, type KeyRange, type Put } from "../contract/index.js";
 import { type ChunkRow, type CompressedBody, packItems } from "../chunks/index.js";
 
 /** The new version of a record. */

@@ -21,5 +21,5 @@ export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } fro
 export { SEAL_MARKER, sealedBytes, sealedText } from "./sealed-text.js";
 export { SortedKeys } from "./sorted-keys.js";
 export { type SyncFile, TEST_HOOKS, type TestHooks, testHooksOf, withTestHooks } from "./test-hooks.js";
-export { overrideStore, readOnlyView, storeReadOnly, type StoreOverrides } from "./store-view.js";
+export { overrideStore, readOnlyView, storeReadOnly, type StoreOverrides, StoreSwitch } from "./store-view.js";
 export { toIndexableText, toSearchableText } from "./text-normalization.js";

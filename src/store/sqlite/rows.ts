@@ -71,7 +71,8 @@ export function putRecords(connection: SqliteConnection, puts: readonly Put[], i
   for (let from = 0; from < puts.length; from += MAX_ROWS) {
     const some = puts.slice(from, from + MAX_ROWS);
     const values: SqliteValue[] = [];
-    for (const { key, value, refs = "" } of some) values.push(key, checksum(key, refs, value), refs, toStoredValue(value));
+    for (const { key, value, refs = "" } of some)
+      values.push(key, checksum(key, refs, value), refs, toStoredValue(value));
     connection.run((ifAbsent ? INSERT_ABSENT_RECORDS : UPSERT_RECORDS)[some.length] as string, ...values);
   }
 }

@@ -38,7 +38,7 @@ export function numberingSpec(suite: Suite): void {
       const append = (): Promise<CommitResult> =>
         store.commit({ items: [{ tape: "t", counter: "next", items: numbered }] });
       const results = await Promise.all([append(), append(), append()]);
-      assert.deepEqual(results.map(({ firsts }) => firsts[0]).sort(), [0, 2, 4]);
+      assert.deepEqual(new Set(results.map(({ firsts }) => firsts[0])), new Set([0, 2, 4]));
       assert.equal(await valueOf(store, "next"), "6");
       await assertItems(store, "t", 0, [...numbered(0), ...numbered(2), ...numbered(4)]);
     });
@@ -49,7 +49,12 @@ export function numberingSpec(suite: Suite): void {
         handle.commit({ items: [{ tape: "t", counter: "next", items: numbered }] });
       for (const handle of [store, second, second, store]) await append(handle);
       await Promise.all([store, second, store, second].map(append));
-      await assertItems(store, "t", 0, Array.from({ length: 8 }, (_, at) => frame({ at })));
+      await assertItems(
+        store,
+        "t",
+        0,
+        Array.from({ length: 8 }, (_, at) => frame({ at })),
+      );
     });
 
     suite.test("a counter deleted by the same commit restarts at 0", async ({ store }) => {
