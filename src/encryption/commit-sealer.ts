@@ -7,12 +7,23 @@
  */
 import { sessionNumberKey, conversationNumberKey } from "../records/index.js";
 import { SavepointError } from "../errors.js";
-import type { BlobUse, Check, Commit, Frame, ItemBatch, Put, Store } from "../store/index.js";
+import {
+  type BlobUse,
+  type Check,
+  type Commit,
+  compareKeys,
+  type Frame,
+  type ItemBatch,
+  type KeyRange,
+  type Put,
+  type Store,
+  type StoredRecord,
+} from "../store/index.js";
 import { LruMap } from "../util/index.js";
 import { type DataKey, STORE_KEY } from "./data-key.js";
 import { type DataKeys, type NewDataKey, recordOfDataKey } from "./data-keys.js";
 import { type Frames, keyOf } from "./frames.js";
-import { isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
+import { aroundEncryption, isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
 import { tapeBelow } from "./tapes.js";
 
 /** The most sessions and conversations whose numbers are remembered. */
@@ -34,16 +45,26 @@ interface Demand {
   readonly numbers: Set<number>;
   /** The keys of records of sessions and conversations whose numbers are unknown. */
   readonly owners: Set<string>;
+  /** The keys of records whose encrypted form is unknown, and whose values are checked. */
+  readonly checked: Set<string>;
 }
 
-/** What {@link CommitSealer.prepare} has found for one commit. */
+/** The encrypted form of a record, and its value. */
+interface KnownForm {
+  readonly value: string;
+  readonly sealed: string;
+}
+
+/** What has been read and created for one commit. */
 interface Preparation {
   readonly created: ReadonlyMap<number, NewDataKey>;
   /** The numbers of sessions and conversations, by the keys of their records. */
   readonly numbers: ReadonlyMap<string, number>;
+  /** The encrypted forms of records that have the expected values, by key. */
+  readonly forms: ReadonlyMap<string, KnownForm>;
 }
 
-const UNPREPARED: Preparation = { created: new Map(), numbers: new Map() };
+const UNPREPARED: Preparation = { created: new Map(), numbers: new Map(), forms: new Map() };
 
 export class CommitSealer {
   readonly #store: Store;
@@ -64,16 +85,20 @@ export class CommitSealer {
   trySeal(commit: Commit): SealedCommit | undefined {
     const known = numbersIn(commit);
     const demand = this.#demandOf(commit, known, UNPREPARED);
-    return demand.numbers.size + demand.owners.size === 0 ? this.#seal(commit, known, UNPREPARED) : undefined;
+    return demand.numbers.size + demand.owners.size + demand.checked.size === 0
+      ? this.#seal(commit, known, UNPREPARED)
+      : undefined;
   }
 
   /**
    * Encrypts a commit, and reads or creates the data keys that it needs.
    *
+   * @param settled resolves when earlier commits are applied: before that, a record may have another value than they expect
    * @param isRepeated whether an earlier attempt has conflicted: then nothing is assumed to be new
    */
-  async seal(commit: Commit, isRepeated: boolean): Promise<SealedCommit> {
+  async seal(commit: Commit, settled: () => Promise<unknown>, isRepeated: boolean): Promise<SealedCommit> {
     const known = numbersIn(commit);
+    if (this.#demandOf(commit, known, UNPREPARED).checked.size > 0) await settled();
     const prepared = await this.#prepare(commit, known, isRepeated ? new Set() : newNumbersIn(commit));
     return this.#seal(commit, known, prepared);
   }
@@ -88,7 +113,7 @@ export class CommitSealer {
   }
 
   /** Updates what is remembered after a commit. */
-  noteApplied({ deletes = [], puts = [] }: Commit, { created }: SealedCommit): void {
+  noteApplied({ deletes = [] }: Commit, { created }: SealedCommit): void {
     for (const key of created) this.#keys.set(key);
     for (const target of deletes) {
       if (typeof target !== "string") this.#frames.forget();
@@ -97,7 +122,6 @@ export class CommitSealer {
         this.#numbers.delete(target);
       }
     }
-    for (const { key, ifAbsent } of puts) if (ifAbsent) this.#frames.forget(key);
   }
 
   /** Remembers the number of a session or conversation whose record was read. */
@@ -112,18 +136,25 @@ export class CommitSealer {
   }
 
   #demandOf(commit: Commit, known: ReadonlyMap<string, number>, prepared: Preparation): Demand {
-    const demand: Demand = { numbers: new Set(), owners: new Set() };
+    const demand: Demand = { numbers: new Set(), owners: new Set(), checked: new Set() };
     const need = (number: number | string): void => {
       if (typeof number === "string") demand.owners.add(number);
       else if (!this.#keys.peek(number) && !prepared.created.has(number)) demand.numbers.add(number);
     };
     for (const check of commit.checks ?? []) {
-      if (!isSealedCheck(check) || this.#frames.rememberedForm(check.key, check.value) !== undefined) continue;
+      if (!isSealedCheck(check) || this.#formOf(check, prepared) !== undefined) continue;
+      demand.checked.add(check.key);
       need(this.#numberOf(check.key, known, prepared));
     }
     for (const { key } of commit.puts ?? []) if (!isReadable(key)) need(this.#numberOf(key, known, prepared));
     for (const { tape } of commit.items ?? []) need(numberOfTape(tape));
     return demand;
+  }
+
+  /** The encrypted form of an expected value, if it is known. */
+  #formOf({ key, value }: SealedCheck, prepared: Preparation): string | undefined {
+    const form = prepared.forms.get(key);
+    return form?.value === value ? form.sealed : this.#frames.rememberedForm(key, value);
   }
 
   /** The number of the data key of a record; the key of the record that has the number, if it is unknown. */
@@ -137,8 +168,10 @@ export class CommitSealer {
   async #prepare(commit: Commit, known: ReadonlyMap<string, number>, fresh: ReadonlySet<number>): Promise<Preparation> {
     const numbers = new Map<string, number>();
     const created = new Map<number, NewDataKey>();
-    const prepared = { numbers, created };
-    const { owners } = this.#demandOf(commit, known, prepared);
+    const forms = new Map<string, KnownForm>();
+    const prepared = { numbers, created, forms };
+    const { owners, checked } = this.#demandOf(commit, known, prepared);
+    if (checked.size > 0) await this.#findForms(commit, [...checked], forms);
     if (owners.size > 0) await this.#findNumbers([...owners], numbers);
     const demand = this.#demandOf(commit, known, prepared);
     for (const number of demand.numbers) await this.#creating.get(number)?.catch(() => {});
@@ -147,6 +180,25 @@ export class CommitSealer {
       if (!this.#keys.peek(number)) created.set(number, await this.#keys.create(number));
     }
     return prepared;
+  }
+
+  /**
+   * Reads the encrypted forms of checked values. The form depends on the references of a record, which a check does not name. A
+   * record with another value fails the check in any form.
+   */
+  async #findForms(commit: Commit, checked: readonly string[], forms: Map<string, KnownForm>): Promise<void> {
+    const found = new Map<string, StoredRecord>();
+    for (const record of await this.#store.get(checked)) if (record && "value" in record) found.set(record.key, record);
+    const numbers = [...found.values()].flatMap(({ value }) => keyOf(value) ?? []);
+    await this.#keys.load(numbers);
+    for (const check of commit.checks ?? []) {
+      const record = found.get(check.key);
+      if (!record || !isSealedCheck(check)) continue;
+      const opened = this.#frames.openRecord(record, false);
+      if ("value" in opened && opened.value === check.value) {
+        forms.set(check.key, { value: check.value, sealed: record.value });
+      }
+    }
   }
 
   /** Reads which numbers sessions and conversations have: the frames of their records name them. */
@@ -161,7 +213,7 @@ export class CommitSealer {
   }
 
   #seal(commit: Commit, known: ReadonlyMap<string, number>, prepared: Preparation): SealedCommit {
-    const { checks = [], puts = [], items = [], blobs = [] } = commit;
+    const { checks = [], puts = [], deletes = [], items = [], blobs = [] } = commit;
     const created = new Map<number, NewDataKey>();
     const keyFor = (number: number): DataKey => {
       const existing = this.#keys.peek(number);
@@ -179,8 +231,7 @@ export class CommitSealer {
       const { key, value } = check;
       const source = keySourceOf(key);
       if (typeof source !== "number") confirmed.add(source.record);
-      const sealed =
-        this.#frames.rememberedForm(key, value) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "");
+      const sealed = this.#formOf(check, prepared) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "");
       expected.set(key, sealed);
       return { ...check, value: sealed };
     });
@@ -193,7 +244,7 @@ export class CommitSealer {
       if (typeof source !== "number" && dataKey.number !== STORE_KEY && !confirmed.has(source.record)) {
         assumed.add(dataKey.number);
       }
-      return { ...put, value: this.#frames.sealRecord(dataKey, key, value, refs) };
+      return { ...put, value: this.#frames.sealRecord(dataKey, key, value, refs, put.ifAbsent !== true) };
     });
     for (const [owner, number] of known) this.#numbers.set(owner, number);
     const sealedItems = items.map((batch) => this.#sealItems(batch, keyFor(numberOfTape(batch.tape))));
@@ -205,6 +256,7 @@ export class CommitSealer {
       ...commit,
       ...(checks.length + own.length > 0 && { checks: withoutRepetition([...sealedChecks, ...own]) }),
       ...(puts.length + created.size > 0 && { puts: [...sealedPuts, ...[...created.values()].flatMap((e) => e.puts)] }),
+      ...(deletes.length > 0 && { deletes: deletes.flatMap(withoutEncryption) }),
       ...(items.length > 0 && { items: sealedItems }),
       ...(blobs.length > 0 && { blobs: blobs.map((blob) => this.#sealBlob(blob)) }),
     };
@@ -265,6 +317,12 @@ function newNumbersIn({ puts = [] }: Commit): Set<number> {
     if (written.has(sessionNumberKey(number)) || written.has(conversationNumberKey(number))) fresh.add(number);
   }
   return fresh;
+}
+
+/** The parts of what is deleted that are not records of the encryption. A single data key may be deleted. */
+function withoutEncryption(target: string | KeyRange): readonly (string | KeyRange)[] {
+  if (typeof target === "string") return [target];
+  return aroundEncryption(target).filter(({ from, to }) => compareKeys(from, to) < 0);
 }
 
 function dataKeyExists(number: number): Check {

@@ -7,8 +7,9 @@ import {
   STORE_DATA_KEY,
   wrappedKeyOf,
   ALL_ENCRYPTION,
+  ALL_WRAPPED_KEYS,
 } from "../records/index.js";
-import { type Check, prefixRange, type Put, type RecordResult, scan, type Store } from "../store/index.js";
+import { type Check, covers, type Put, type RecordResult, scan, type Store } from "../store/index.js";
 import { LruMap } from "../util/index.js";
 import { DataKey, STORE_KEY } from "./data-key.js";
 import { damagedEncryption, wrongKey } from "./errors.js";
@@ -42,7 +43,7 @@ export function recordOfDataKey(number: number): string {
 
 /** The number in the key of the record of a data key. */
 export function numberOfDataKey(record: string): number {
-  return record === STORE_DATA_KEY ? STORE_KEY : (decodeNumbers(record.slice(1), 1).numbers[0] as number);
+  return record === STORE_DATA_KEY ? STORE_KEY : (decodeNumbers(record.slice(2), 1).numbers[0] as number);
 }
 
 export class DataKeys {
@@ -187,11 +188,9 @@ function findKey(store: Store, ring: KeyRing, fingerprint: string): Promise<Mast
   });
 }
 
-const WRAPPED_KEYS = prefixRange(wrappedKeyOf(""));
-
 async function listWrappedKeys(store: Store): Promise<WrappedMasterKey[]> {
   const keys: WrappedMasterKey[] = [];
-  for await (const record of scan(store, WRAPPED_KEYS)) {
+  for await (const record of scan(store, ALL_WRAPPED_KEYS)) {
     if ("value" in record) keys.push(decodeMasterKey(record.value));
   }
   return keys;
@@ -225,5 +224,5 @@ export async function countDataKeys(store: Store): Promise<Map<string, number>> 
 
 /** Whether a record of the encryption is a data key. */
 export function isDataKeyRecord(key: string): boolean {
-  return key !== ENCRYPTION_KEY && key.charAt(1) !== "\t";
+  return key !== ENCRYPTION_KEY && !covers(ALL_WRAPPED_KEYS, key);
 }

@@ -10,7 +10,6 @@ import { ALL_ENCRYPTION, ENCRYPTION_KEY } from "../records/index.js";
 import {
   type Commit,
   type CommitResult,
-  compareKeys,
   covers,
   type Frame,
   type ItemSpan,
@@ -25,7 +24,7 @@ import { Mutex } from "../util/index.js";
 import { CommitSealer, type SealedCommit } from "./commit-sealer.js";
 import { numberOfDataKey, type DataKeys } from "./data-keys.js";
 import { Frames, keyOf } from "./frames.js";
-import { isReadable, numberOfTape } from "./key-kinds.js";
+import { aroundEncryption, isReadable, numberOfTape } from "./key-kinds.js";
 import { tapeAbove, tapeBelow, tapesBelow } from "./tapes.js";
 
 type ListOptions = Parameters<Store["list"]>[1];
@@ -47,7 +46,8 @@ export function encryptStore(store: Store, keys: DataKeys): Store {
     itemRefs: (span) => store.itemRefs({ ...span, tape: tapeBelow(span.tape) }),
     tapes: async (range) => (await store.tapes(tapesBelow(range))).map(tapeAbove),
     retain: (tape, live, options) => store.retain(tapeBelow(tape), live, options),
-    bytesOf: ({ records, tapes }) => store.bytesOf({ records, tapes: tapes.map(tapesBelow) }),
+    bytesOf: ({ records, tapes }) =>
+      store.bytesOf({ records: records.flatMap(aroundEncryption), tapes: tapes.map(tapesBelow) }),
     heal: (tape, items) => view.heal(tape, items),
     reserve: "reserve" in store ? (ranges, options) => view.reserve(ranges, options) : undefined,
     texts: undefined,
@@ -61,6 +61,7 @@ class EncryptedView {
   readonly #sealer: CommitSealer;
   /** Commits are sent in the order of the calls, also if one of them has to wait for its data key. */
   readonly #order = new Mutex();
+  readonly #inFlight = new Set<Promise<unknown>>();
 
   constructor(store: Store, keys: DataKeys) {
     this.#store = store;
@@ -138,7 +139,7 @@ class EncryptedView {
   async #sendInOrder(commit: Commit, tries: number): Promise<CommitResult> {
     // The lock is released when the commit was sent, not when it is durable.
     const { sending } = await this.#order.run(async () => {
-      const sealed = await this.#sealer.seal(commit, tries > 1);
+      const sealed = await this.#sealer.seal(commit, () => Promise.allSettled(this.#inFlight), tries > 1);
       return { sending: this.#send(commit, sealed, tries) };
     });
     return sending;
@@ -150,6 +151,9 @@ class EncryptedView {
       this.#forgetKeys(commit);
       return result;
     });
+    this.#inFlight.add(committing);
+    const end = (): void => void this.#inFlight.delete(committing);
+    committing.then(end, end);
     if (sealed.created.length > 0) this.#sealer.noteSending(sealed, committing);
     return committing.catch(async (error: unknown) => {
       if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -219,17 +223,6 @@ class EncryptedView {
 /** Whether a record names the number of a session or conversation by its id. */
 function isOwnerKey(key: string): boolean {
   return /^[sc]\t[^\t]*$/.test(key);
-}
-
-/** The parts of a range before and after the records of the encryption. */
-function aroundEncryption({ from, to }: KeyRange): [KeyRange, KeyRange] {
-  const { from: start, to: end } = ALL_ENCRYPTION;
-  const least = (a: string, b: string): string => (compareKeys(a, b) < 0 ? a : b);
-  const most = (a: string, b: string): string => (compareKeys(a, b) < 0 ? b : a);
-  return [
-    { from, to: least(to, start) },
-    { from: most(from, end), to },
-  ];
 }
 
 /** A name in a conflict as the caller knows it. */

@@ -14,7 +14,7 @@ import type { DataKeys } from "./data-keys.js";
 import { isReadable } from "./key-kinds.js";
 
 /** The most characters of records that are remembered. */
-const MAX_REMEMBERED_LENGTH = 8_388_608;
+const MAX_REMEMBERED_LENGTH = 16_777_216;
 
 /** A record in both forms. */
 interface Remembered {
@@ -34,10 +34,11 @@ export class Frames {
     this.#prefix = `savepoint 1\n${keys.header.store}\n`;
   }
 
-  /** Encrypts the value of a record. */
-  sealRecord(dataKey: DataKey, key: string, value: string, refs: string): string {
+  /** Encrypts the value of a record. @param remembers whether the record is known to have this value from now on */
+  sealRecord(dataKey: DataKey, key: string, value: string, refs: string, remembers = true): string {
     const sealed = sealedText(dataKey.seal(this.#recordPlace(key, refs), value));
-    this.#remember(key, { value, sealed, refs });
+    if (remembers) this.#remember(key, { value, sealed, refs });
+    else this.forget(key);
     return sealed;
   }
 
@@ -63,8 +64,12 @@ export class Frames {
     return { hash: createHash("sha256").update(sealed).digest("hex"), bytes: sealed };
   }
 
-  /** Decrypts a record. The data keys of {@link keyOf} must be in memory. */
-  openRecord(record: RecordResult): RecordResult {
+  /**
+   * Decrypts a record. The data keys of {@link keyOf} must be in memory.
+   *
+   * @param remembers whether to remember the record
+   */
+  openRecord(record: RecordResult, remembers = true): RecordResult {
     if (!("value" in record)) return record;
     const { key, value: sealed, refs } = record;
     if (isReadable(key)) return sealed.startsWith(SEAL_MARKER) ? undecryptable(record) : record;
@@ -72,7 +77,7 @@ export class Frames {
     if (remembered?.sealed === sealed && remembered.refs === refs) return { key, value: remembered.value, refs };
     const value = this.#open(sealed, this.#recordPlace(key, refs));
     if (value === undefined) return undecryptable(record);
-    this.#remember(key, { value, sealed, refs });
+    if (remembers) this.#remember(key, { value, sealed, refs });
     return { key, value, refs };
   }
 

@@ -6,6 +6,7 @@
  * others are encrypted, also those of kinds that this table does not know.
  */
 import {
+  ALL_ENCRYPTION,
   annotationCounterKey,
   branchKey,
   conversationKey,
@@ -13,6 +14,7 @@ import {
   MAX_NUMBER,
   sessionKey,
 } from "../records/index.js";
+import { compareKeys, type KeyRange } from "../store/index.js";
 import { STORE_KEY } from "./data-key.js";
 
 /** The letters of the kinds that stay readable; of `c` and `w`, only some keys do. */
@@ -57,6 +59,17 @@ export function numberInValue(key: string, value: string): number | undefined {
   const match = isOwner ? /^\{"n":(\d{1,16})[,}]/.exec(value) : /^\[(\d{1,16}),/.exec(value);
   const number = match ? validNumber(Number(match[1])) : STORE_KEY;
   return number === STORE_KEY ? undefined : number;
+}
+
+/** The parts of a range before and after the records of the encryption, which callers neither see nor delete. */
+export function aroundEncryption({ from, to }: KeyRange): [KeyRange, KeyRange] {
+  const { from: start, to: end } = ALL_ENCRYPTION;
+  const least = (a: string, b: string): string => (compareKeys(a, b) < 0 ? a : b);
+  const most = (a: string, b: string): string => (compareKeys(a, b) < 0 ? b : a);
+  return [
+    { from, to: least(to, start) },
+    { from: most(from, end), to },
+  ];
 }
 
 /** The number of the session or conversation that a tape belongs to. */

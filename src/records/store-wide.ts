@@ -28,13 +28,15 @@ export const ALL_GARBAGE: KeyRange = prefixRange("x");
 /** Whether and how the store is encrypted. */
 export const ENCRYPTION_KEY = "e";
 /** The data key of what belongs to no session or conversation. */
-export const STORE_DATA_KEY = "e-";
+export const STORE_DATA_KEY = "e\t-";
 /** The data key of a session or conversation, by its number. It is deleted when nothing of it is left. */
-export const dataKeyOf = (number: number): string => `e${encodeNumber(number)}`;
+export const dataKeyOf = (number: number): string => `e\t${encodeNumber(number)}`;
 /** A wrapped key of a key provider, by its fingerprint. */
-export const wrappedKeyOf = (fingerprint: string): string => `e\t${fingerprint}`;
+export const wrappedKeyOf = (fingerprint: string): string => `e\tk${fingerprint}`;
 /** All records of the encryption. */
-export const ALL_ENCRYPTION: KeyRange = prefixRange("e");
+export const ALL_ENCRYPTION: KeyRange = { from: ENCRYPTION_KEY, to: prefixRange("e\t").to };
+/** The wrapped keys of key providers. */
+export const ALL_WRAPPED_KEYS: KeyRange = prefixRange(wrappedKeyOf(""));
 
 /** A backup of the store, by its path, so that erasing data can report where it still is. */
 export const backupKey = (path: string): string => `b\t${path}`;

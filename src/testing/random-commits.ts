@@ -18,7 +18,7 @@ export const TAPES = ["t/1", "t/2", "log/1", "log/2"];
 export const BLOBS = ["", "one", "two", "three", "\u0000"].map(blobOf);
 
 /** The counter of two tapes. Because they share it, the numbers of each have gaps. */
-const COUNTER = "~counter";
+const COUNTER = "x-counter";
 const FAR_FUTURE = Date.UTC(2200, 0);
 
 /** The expected content of a store after a series of random commits. */
@@ -57,7 +57,7 @@ export class StoreModel {
       checks: random.chance(60) ? [] : await this.#checks(),
       deletes: random.chance(70)
         ? []
-        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "~"))),
+        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "x"))),
       puts: random.some(3, () => this.#put()),
       items: random.chance(30) ? [] : await this.#batches(),
       blobs: random.chance(70) ? [] : random.some(2, () => this.#blob()),

@@ -52,8 +52,9 @@ export function subjectOf(key: string): Subject {
     case "a":
     case "l":
     case "x":
-    case "e":
       return numberIn(key);
+    case "e":
+      return { kind: "number", number: decodeNumbers(first, 1).numbers[0] as number, isOrder: false };
     case "i":
       return { kind: "number", number: trailingNumberOf(key), isOrder: false };
     case "p":
