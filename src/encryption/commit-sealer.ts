@@ -254,7 +254,9 @@ export class CommitSealer {
     ];
     const sealed: Commit = {
       ...commit,
-      ...(checks.length + own.length > 0 && { checks: withoutRepetition([...sealedChecks, ...own]) }),
+      ...(checks.length + own.length > 0 && {
+        checks: own.length > 0 ? withoutRepetition([...sealedChecks, ...own]) : sealedChecks,
+      }),
       ...(puts.length + created.size > 0 && { puts: [...sealedPuts, ...[...created.values()].flatMap((e) => e.puts)] }),
       ...(deletes.length > 0 && { deletes: deletes.flatMap(withoutEncryption) }),
       ...(items.length > 0 && { items: sealedItems }),

@@ -28,19 +28,27 @@ export interface ParsedFrame {
 /** The number of the data key of what belongs to no session or conversation. */
 export const STORE_KEY = -1;
 
-/** Splits a frame; `undefined` if it is not one. */
-export function parseFrameBytes(bytes: Uint8Array): ParsedFrame | undefined {
+/** Parses the number of the data key; `undefined` if this is not the beginning of a frame. */
+export function parseHead(bytes: Uint8Array): { readonly key: number; readonly end: number } | undefined {
   if (bytes[0] !== VERSION) return undefined;
-  let at = 1;
+  let end = 1;
   let number = 0;
   for (let factor = 1, byte = 128; byte >= 128; factor *= 128) {
-    if (at >= Math.min(bytes.length, MAX_HEAD)) return undefined;
-    number += ((byte = bytes[at++] as number) & 127) * factor;
+    if (end >= Math.min(bytes.length, MAX_HEAD)) return undefined;
+    number += ((byte = bytes[end++] as number) & 127) * factor;
   }
+  return { key: number - 1, end };
+}
+
+/** Splits a frame; `undefined` if it is not one. */
+export function parseFrameBytes(bytes: Uint8Array): ParsedFrame | undefined {
+  const head = parseHead(bytes);
+  if (!head) return undefined;
+  const at = head.end;
   const end = bytes.length - TAG_BYTES;
   if (end - at < NONCE_BYTES) return undefined;
   return {
-    key: number - 1,
+    key: head.key,
     nonce: bytes.subarray(at, at + NONCE_BYTES),
     content: bytes.subarray(at + NONCE_BYTES, end),
     tag: bytes.subarray(end),

@@ -9,7 +9,7 @@ import {
   type Unreadable,
 } from "../store/index.js";
 import { LruMap } from "../util/index.js";
-import { type DataKey, type ParsedFrame, parseFrameBytes } from "./data-key.js";
+import { type DataKey, type ParsedFrame, parseFrameBytes, parseHead } from "./data-key.js";
 import type { DataKeys } from "./data-keys.js";
 import { isReadable } from "./key-kinds.js";
 
@@ -129,9 +129,9 @@ function parseSealed(sealed: string): ParsedFrame | undefined {
 
 /** The number of the data key of a sealed string; `undefined` if it is not one. */
 export function keyOf(sealed: string): number | undefined {
-  // Of the base64, only the characters with the version and the key number.
   if (!sealed.startsWith(SEAL_MARKER)) return undefined;
-  return parseFrameBytes(Buffer.concat([Buffer.from(sealed.slice(1, 17), "base64"), PADDING]))?.key;
+  // Of the base64, only the characters with the version and the key number.
+  return parseHead(Buffer.from(sealed.slice(1, 1 + HEAD_CHARACTERS), "base64"))?.key;
 }
 
-const PADDING = Buffer.alloc(32);
+const HEAD_CHARACTERS = 12;
