@@ -141,11 +141,8 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
   const deadOwners = new LruMap<string, StoredRecord>(MAX_DEAD_OWNERS);
   const shared = { store, registry, events, policies, sweeps, deadOwners };
   const context: Context = { ...shared, now, newId: newId ?? createIdSource(now) };
-  // At the same time: this is the only read that a plain store needs.
-  const [{ shutdown, registrations }] = await requireKeyFirst(
-    encryption.requirePlain(),
-    readLastShutdown(context),
-  ).catch(closing);
+  // Also finds out whether a store is encrypted that was opened without a key.
+  const { shutdown, registrations } = await readLastShutdown(context).catch(closing);
   // A program that only inspects the store leaves the report of a crash for the program that runs agents.
   if (create && scope.agent === undefined) registration?.deleteReported(registrations);
   const lastShutdown = scope.agent === undefined ? shutdown : confineShutdown(shutdown);
@@ -161,14 +158,6 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
     ownsStore,
   });
   return { services, lastShutdown };
-}
-
-/** Waits for both. If a key is missing, that is the error, and not what follows from it. */
-async function requireKeyFirst<Result>(isPlain: Promise<void>, reading: Promise<Result>): Promise<[Result]> {
-  const [plain, result] = await Promise.allSettled([isPlain, reading]);
-  if (plain.status === "rejected") throw plain.reason;
-  if (result.status === "rejected") throw result.reason;
-  return [result.value];
 }
 
 /** The interrupted runs of the agent, without the processes, which other agents share. */

@@ -11,7 +11,6 @@ import {
   type BlobUse,
   type Check,
   type Commit,
-  compareKeys,
   type Frame,
   type ItemBatch,
   type KeyRange,
@@ -324,7 +323,7 @@ function newNumbersIn({ puts = [] }: Commit): Set<number> {
 /** The parts of what is deleted that are not records of the encryption. A single data key may be deleted. */
 function withoutEncryption(target: string | KeyRange): readonly (string | KeyRange)[] {
   if (typeof target === "string") return [target];
-  return aroundEncryption(target).filter(({ from, to }) => compareKeys(from, to) < 0);
+  return aroundEncryption(target);
 }
 
 function dataKeyExists(number: number): Check {

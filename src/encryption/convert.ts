@@ -7,10 +7,9 @@
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
-import { ALL_ENCRYPTION, decodeBranch, encodeBranch, ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
+import { decodeBranch, encodeBranch, ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
 import {
   type Check,
-  covers,
   type Frame,
   type KeyRange,
   type Put,
@@ -25,7 +24,7 @@ import { LruMap, unlessConflict } from "../util/index.js";
 import { type DataKey, STORE_KEY } from "./data-key.js";
 import { type DataKeys, findMasterKey, type NewDataKey } from "./data-keys.js";
 import { Frames, keyOf } from "./frames.js";
-import { isBranchKey, isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
+import { isBranchKey, isEncryptionRecord, isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
 import type { KeyRing } from "./key-ring.js";
 import { createEncryption } from "./open.js";
 import { encodeHeader } from "./records.js";
@@ -149,7 +148,7 @@ class Conversion {
   async sealRecords(): Promise<void> {
     for await (const page of scanPages(this.#store, EVERYTHING)) {
       const plain = page.filter(
-        (record) => !covers(ALL_ENCRYPTION, record.key) && !isReadable(record.key) && !isSealed(record),
+        (record) => !isEncryptionRecord(record.key) && !isReadable(record.key) && !isSealed(record),
       );
       for (const record of plain) await this.#sealRecord(record);
     }

@@ -6,7 +6,7 @@ import {
   ENCRYPTION_KEY,
   STORE_DATA_KEY,
   wrappedKeyOf,
-  ALL_ENCRYPTION,
+  ALL_STORED_KEYS,
   ALL_WRAPPED_KEYS,
 } from "../records/index.js";
 import { type Check, covers, type Put, type RecordResult, scan, type Store } from "../store/index.js";
@@ -184,14 +184,16 @@ export async function findMasterKey(store: Store, ring: KeyRing, fingerprint: st
 function findKey(store: Store, ring: KeyRing, fingerprint: string): Promise<MasterKey | undefined> {
   return ring.find(fingerprint, async () => {
     const [record] = await store.get([wrappedKeyOf(fingerprint)]);
-    return record && "value" in record ? decodeMasterKey(record.value) : undefined;
+    return record && "value" in record ? decodeMasterKey(fingerprint, record.value) : undefined;
   });
 }
 
 async function listWrappedKeys(store: Store): Promise<WrappedMasterKey[]> {
   const keys: WrappedMasterKey[] = [];
   for await (const record of scan(store, ALL_WRAPPED_KEYS)) {
-    if ("value" in record) keys.push(decodeMasterKey(record.value));
+    if ("value" in record) {
+      keys.push(decodeMasterKey(record.key.slice(wrappedKeyOf("").length), record.value));
+    }
   }
   return keys;
 }
@@ -214,7 +216,7 @@ async function authenticate(store: Store, ring: KeyRing, record: RecordResult): 
 /** How many data keys each master key has wrapped, by fingerprint. */
 export async function countDataKeys(store: Store): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
-  for await (const record of scan(store, ALL_ENCRYPTION)) {
+  for await (const record of scan(store, ALL_STORED_KEYS)) {
     if (!isDataKeyRecord(record.key) || !("value" in record)) continue;
     const { key } = decodeDataKey(record.value);
     counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -224,5 +226,5 @@ export async function countDataKeys(store: Store): Promise<Map<string, number>> 
 
 /** Whether a record of the encryption is a data key. */
 export function isDataKeyRecord(key: string): boolean {
-  return key !== ENCRYPTION_KEY && !covers(ALL_WRAPPED_KEYS, key);
+  return covers(ALL_STORED_KEYS, key) && !covers(ALL_WRAPPED_KEYS, key);
 }

@@ -6,7 +6,7 @@
  * full-text index is hidden, because it would contain plain text: the one in memory is used.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { ALL_ENCRYPTION, ENCRYPTION_KEY } from "../records/index.js";
+import { ALL_STORED_KEYS, ENCRYPTION_KEY } from "../records/index.js";
 import {
   type Commit,
   type CommitResult,
@@ -24,7 +24,7 @@ import { Mutex } from "../util/index.js";
 import { CommitSealer, type SealedCommit } from "./commit-sealer.js";
 import { numberOfDataKey, type DataKeys } from "./data-keys.js";
 import { Frames, keyOf } from "./frames.js";
-import { aroundEncryption, isReadable, numberOfTape } from "./key-kinds.js";
+import { aroundEncryption, isEncryptionRecord, isReadable, numberOfTape } from "./key-kinds.js";
 import { tapeAbove, tapeBelow, tapesBelow } from "./tapes.js";
 
 type ListOptions = Parameters<Store["list"]>[1];
@@ -72,20 +72,21 @@ class EncryptedView {
 
   async get(keys: readonly string[]): Promise<(RecordResult | undefined)[]> {
     const found = await this.#store.get(keys);
-    return this.#openAll(found.map((record) => (record && covers(ALL_ENCRYPTION, record.key) ? undefined : record)));
+    return this.#openAll(found.map((record) => (record && isEncryptionRecord(record.key) ? undefined : record)));
   }
 
   async list(range: KeyRange, options: ListOptions): Promise<RecordResult[]> {
     const page = await this.#store.list(range, options);
-    const records = page.filter(({ key }) => !covers(ALL_ENCRYPTION, key));
+    const records = page.filter(({ key }) => !isEncryptionRecord(key));
     if (records.length === page.length || page.length < options.limit) return this.#openAll(records);
     // The records of the encryption are hidden, and others may follow them.
-    const [before, after] = aroundEncryption(range);
-    const [first, second] = options.reverse ? [after, before] : [before, after];
-    const start = await this.#store.list(first, options);
-    const limit = options.limit - start.length;
-    const rest = limit > 0 ? await this.#store.list(second, { ...options, limit }) : [];
-    return this.#openAll([...start, ...rest]);
+    const parts = aroundEncryption(range);
+    const all: RecordResult[] = [];
+    for (const part of options.reverse ? parts.reverse() : parts) {
+      const limit = options.limit - all.length;
+      if (limit > 0) all.push(...(await this.#store.list(part, { ...options, limit })));
+    }
+    return this.#openAll(all);
   }
 
   async reserve(...parameters: Parameters<NonNullable<Store["reserve"]>>): Promise<RecordResult[]> {
@@ -193,7 +194,7 @@ class EncryptedView {
 
   #forgetKeys({ deletes = [] }: Commit): void {
     for (const key of deletes) {
-      if (typeof key === "string" && covers(ALL_ENCRYPTION, key)) this.#keys.forget(numberOfDataKey(key));
+      if (typeof key === "string" && covers(ALL_STORED_KEYS, key)) this.#keys.forget(numberOfDataKey(key));
     }
   }
 

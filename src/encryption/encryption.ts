@@ -2,7 +2,7 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import { ENCRYPTION_KEY } from "../records/index.js";
 import { hashBytes } from "../state/index.js";
-import { type Commit, type CommitResult, overrideStore, type Store, StoreSwitch } from "../store/index.js";
+import { type Commit, type CommitResult, covers, overrideStore, type Store, StoreSwitch } from "../store/index.js";
 import { completeConversion, convert, type ConversionHost } from "./convert.js";
 import { countDataKeys, type DataKeys } from "./data-keys.js";
 import { encryptStore } from "./encrypted-store.js";
@@ -35,7 +35,7 @@ export class Encryption {
   private constructor(raw: Store, keys: DataKeys | undefined, isConvertible: boolean) {
     this.raw = raw;
     this.#keys = keys;
-    this.#current = keys ? encryptStore(raw, keys) : isConvertible ? plainView(raw) : raw;
+    this.#current = keys ? encryptStore(raw, keys) : plainView(raw);
     // Only a plain store can be replaced by its encrypted view.
     this.#switch = !keys && isConvertible ? new StoreSwitch(this.#current) : undefined;
     this.store = this.#switch?.store ?? this.#current;
@@ -54,18 +54,17 @@ export class Encryption {
     ring: KeyRing | undefined,
     { isWritable, create }: { readonly isWritable: boolean; readonly create: boolean },
   ): Promise<Encryption> {
-    if (!ring) return new Encryption(raw, undefined, isWritable);
+    if (!ring) {
+      // Others are read when they are opened, which finds the header.
+      if (!raw.capabilities.durable && (await readHeader(raw))) throw keyRequired(raw.url);
+      return new Encryption(raw, undefined, isWritable);
+    }
     const keys = await openDataKeys(raw, ring, isWritable && create);
     if (keys.header.state === "converting") {
       if (!isWritable) throw unfinished(raw.url);
       await completeConversion(raw, keys);
     }
     return new Encryption(raw, keys, false);
-  }
-
-  /** Checks that a store which was opened without a key is not encrypted. @throws KEY_REQUIRED */
-  async requirePlain(): Promise<void> {
-    if (!this.#keys && (await readHeader(this.raw))) throw keyRequired(this.raw.url);
   }
 
   get isEncrypted(): boolean {
@@ -139,13 +138,18 @@ export class Encryption {
 }
 
 /**
- * A plain store whose first commit fails if the store was encrypted since it was opened. From then on, the process is registered, and
- * nobody encrypts the store.
+ * A store without a key. A read that finds the header of an encrypted store fails, which is the first read of every process. So does
+ * the first commit, if the store was encrypted in between. From then on, the process is registered, and nobody encrypts the store.
  */
 function plainView(store: Store): Store {
   // Nobody else can open such a store.
   if (!store.capabilities.durable) return store;
   let isChecked = false;
+  const list: Store["list"] = async (range, options) => {
+    const page = await store.list(range, options);
+    if (covers(range, ENCRYPTION_KEY) && page.some(({ key }) => key === ENCRYPTION_KEY)) throw keyRequired(store.url);
+    return page;
+  };
   const commit = async (first: Commit): Promise<CommitResult> => {
     try {
       const checks = [...(first.checks ?? []), { key: ENCRYPTION_KEY, value: undefined }];
@@ -158,7 +162,7 @@ function plainView(store: Store): Store {
       throw error;
     }
   };
-  return overrideStore(store, { commit: (each) => (isChecked ? store.commit(each) : commit(each)) });
+  return overrideStore(store, { list, commit: (each) => (isChecked ? store.commit(each) : commit(each)) });
 }
 
 /** A store whose conversion was interrupted: it has to be opened again. */

@@ -6,15 +6,16 @@
  * others are encrypted, also those of kinds that this table does not know.
  */
 import {
-  ALL_ENCRYPTION,
+  ALL_STORED_KEYS,
   annotationCounterKey,
   branchKey,
   conversationKey,
   decodeNumbers,
+  ENCRYPTION_KEY,
   MAX_NUMBER,
   sessionKey,
 } from "../records/index.js";
-import { compareKeys, type KeyRange } from "../store/index.js";
+import { compareKeys, covers, type KeyRange } from "../store/index.js";
 import { STORE_KEY } from "./data-key.js";
 
 /** The letters of the kinds that stay readable; of `c` and `w`, only some keys do. */
@@ -61,15 +62,22 @@ export function numberInValue(key: string, value: string): number | undefined {
   return number === STORE_KEY ? undefined : number;
 }
 
-/** The parts of a range before and after the records of the encryption, which callers neither see nor delete. */
-export function aroundEncryption({ from, to }: KeyRange): [KeyRange, KeyRange] {
-  const { from: start, to: end } = ALL_ENCRYPTION;
+/** Whether a record belongs to the encryption itself. Callers neither see nor write it. */
+export function isEncryptionRecord(key: string): boolean {
+  return key === ENCRYPTION_KEY || covers(ALL_STORED_KEYS, key);
+}
+
+/** The parts of a range that have no records of the encryption, in order. */
+export function aroundEncryption({ from, to }: KeyRange): KeyRange[] {
   const least = (a: string, b: string): string => (compareKeys(a, b) < 0 ? a : b);
   const most = (a: string, b: string): string => (compareKeys(a, b) < 0 ? b : a);
-  return [
-    { from, to: least(to, start) },
-    { from: most(from, end), to },
+  const { from: keysStart, to: keysEnd } = ALL_STORED_KEYS;
+  const parts = [
+    { from, to: least(to, keysStart) },
+    { from: most(from, keysEnd), to: least(to, ENCRYPTION_KEY) },
+    { from: most(from, `${ENCRYPTION_KEY}\u0001`), to },
   ];
+  return parts.filter((part) => compareKeys(part.from, part.to) < 0);
 }
 
 /** The number of the session or conversation that a tape belongs to. */

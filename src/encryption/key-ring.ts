@@ -25,6 +25,7 @@ export type EncryptionOptions =
 
 /** A master key that a provider has wrapped, as it is stored. */
 export interface WrappedMasterKey {
+  readonly fingerprint: string;
   readonly name: string;
   readonly wrapped: Uint8Array;
 }
@@ -100,14 +101,17 @@ class ProviderRing implements KeyRing {
   async current(stored: () => Promise<readonly WrappedMasterKey[]>): Promise<CurrentKey> {
     for (const key of this.#keys.values()) if (key.name === this.#current && key !== this.#created?.key) return { key };
     for (const wrapped of await stored()) {
-      if (wrapped.name === this.#current) return { key: await this.#unwrap(wrapped) };
+      if (wrapped.name !== this.#current) continue;
+      const key = this.#keys.get(wrapped.fingerprint) ?? (await this.#unwrap(wrapped));
+      if (this.#created?.key === key) this.#created = undefined;
+      return { key };
     }
     if (this.#created) return this.#created;
     const bytes = randomBytes(KEY_BYTES);
     const wrapped = await this.#provider.wrap(this.#current, bytes);
     const key = new MasterKey(bytes, this.#current);
     this.#keys.set(key.fingerprint, key);
-    return (this.#created = { key, unstored: { name: this.#current, wrapped } });
+    return (this.#created = { key, unstored: { fingerprint: key.fingerprint, name: this.#current, wrapped } });
   }
 
   async find(fingerprint: string, stored: () => Promise<WrappedMasterKey | undefined>): Promise<MasterKey | undefined> {

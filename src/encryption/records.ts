@@ -76,7 +76,8 @@ export function encodeMasterKey({ name, wrapped }: WrappedMasterKey): string {
   return JSON.stringify({ name, wrapped: Buffer.from(wrapped).toString("base64") });
 }
 
-export function decodeMasterKey(value: string): WrappedMasterKey {
+/** @param fingerprint the end of the record's key */
+export function decodeMasterKey(fingerprint: string, value: string): WrappedMasterKey {
   const { name, wrapped } = parseRecord<{ name: string; wrapped: string }>(value, isStoredMasterKey, "wrapped key");
-  return { name, wrapped: Buffer.from(wrapped, "base64") };
+  return { fingerprint, name, wrapped: Buffer.from(wrapped, "base64") };
 }

@@ -1,6 +1,6 @@
 /** Changes the master key of an encrypted store. */
 import { isSavepointError } from "../errors.js";
-import { ALL_ENCRYPTION, ENCRYPTION_KEY } from "../records/index.js";
+import { ALL_STORED_KEYS, ENCRYPTION_KEY } from "../records/index.js";
 import { scanPages, type Put, type RecordResult, type Check, type Store } from "../store/index.js";
 import { retryOnConflict } from "../util/index.js";
 import { countDataKeys, type DataKeys, currentMasterKey, isDataKeyRecord } from "./data-keys.js";
@@ -46,7 +46,7 @@ export async function rekey(
   await switchHeader(store, keys, key, puts);
   const total = [...(await countDataKeys(store)).values()].reduce((sum, count) => sum + count, 0);
   let [done, changed] = [0, 0];
-  for await (const page of scanPages(store, ALL_ENCRYPTION)) {
+  for await (const page of scanPages(store, ALL_STORED_KEYS)) {
     const records = page.filter((record) => isDataKeyRecord(record.key));
     for (let at = 0; at < records.length; at += BATCH) {
       const batch = records.slice(at, at + BATCH);

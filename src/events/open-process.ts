@@ -9,7 +9,7 @@
  * it removes its own. If it crashes before that, the next process reports both.
  */
 import { randomBytes } from "node:crypto";
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, type SavepointErrorCode } from "../errors.js";
 import { type Commit, type CommitResult, overrideStore, type RecordResult, type Store } from "../store/index.js";
 import { describeProcess, isCertainlyDead, type ProcessIdentity, thisProcess } from "../util/index.js";
 import { openProcessKey } from "../records/index.js";
@@ -107,7 +107,8 @@ export class ProcessRegistration {
     } catch (error) {
       this.#isRegistered = false;
       // After these errors nothing was written.
-      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CONFLICT")) this.#mayExist = mayHaveExisted;
+      if (["BUSY", "CONFLICT", "KEY_REQUIRED"].some((code) => isSavepointError(error, code as SavepointErrorCode)))
+        this.#mayExist = mayHaveExisted;
       throw error;
     }
   }

@@ -170,11 +170,11 @@ export {
 export {
   agentRetentionKey,
   ALL_BACKUPS,
-  ALL_ENCRYPTION,
   ALL_GARBAGE,
   ALL_IMPORTS,
   ALL_OPEN_PROCESSES,
   ALL_RETENTION_POLICIES,
+  ALL_STORED_KEYS,
   ALL_WRAPPED_KEYS,
   backupKey,
   dataKeyOf,

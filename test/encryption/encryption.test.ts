@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isSavepointError, Savepoint } from "../../src/index.js";
@@ -7,6 +6,7 @@ import { type Frame, SEAL_MARKER } from "../../src/store/index.js";
 import type { Store } from "../../src/store.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { CANARY, contentOf, everythingIn, fill, key, memory, NEW, OLD, open, scanOf } from "./lab.js";
+import { onDisk } from "./on-disk.js";
 
 const codeOf = async (promise: Promise<unknown>): Promise<string> => {
   const error = await promise.then(
@@ -55,10 +55,10 @@ describe("an encrypted store", () => {
     for (const url of [`sqlite:${join(folder, "s", "store.db")}`, `file:${join(folder, "f", "store")}`]) {
       const sp = await open(url, { key: OLD });
       await fill(sp);
-      expect(filesWith(folder, "canary")).toEqual([]);
+      expect(onDisk(folder, "canary")).toEqual([]);
       await sp.search(CANARY);
       await sp.close();
-      expect(filesWith(folder, "canary")).toEqual([]);
+      expect(onDisk(folder, "canary")).toEqual([]);
     }
     await removeFolder(folder);
   });
@@ -292,17 +292,10 @@ describe("a frame", () => {
 
   it("of the encryption itself is authenticated", async () => {
     const store = await saved();
-    const header = await recordOf(store, "e");
+    const header = await recordOf(store, "o");
     await store.commit({ puts: [{ ...header, value: header.value.replace('"ready"', '"converting"') }] });
     expect(await codeOf(open(store, { key: OLD }))).toBe("DAMAGED");
-    await store.commit({ deletes: ["e"] });
+    await store.commit({ deletes: ["o"] });
     expect(await codeOf(open(store, { key: OLD }))).toBe("NOT_ENCRYPTED");
   });
 });
-
-/** The files below a folder that contain a text. */
-function filesWith(folder: string, text: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .map((name) => join(folder, name))
-    .filter((path) => statSync(path).isFile() && readFileSync(path).includes(text));
-}
