@@ -1,4 +1,5 @@
 /** What the benchmarks and the fuzzer use of the library's inside. The build makes `dist/internals.js` of it, which is not published. */
+export { encryptStore, openDataKeys, parseKeyRing } from "../src/encryption/index.js";
 export { rowsOf } from "../src/records/checkpoint-row.js";
 export { decodeNumbers, encodeNumber } from "../src/records/keys.js";
 export { encodeShadow } from "../src/state/codec/encode.js";

@@ -27,10 +27,12 @@ export type SavepointErrorCode =
   | "INVALID_STATE"
   | "INVALID_URL"
   | "IO_FAILED"
+  | "KEY_REQUIRED"
   | "LEASE_LOST"
   | "MISSING_DEPENDENCY"
   | "NONDETERMINISM"
   | "NOT_A_STORE"
+  | "NOT_ENCRYPTED"
   | "NOT_WAITING"
   | "OUTCOME_UNKNOWN"
   | "OUT_OF_SCOPE"
@@ -47,7 +49,8 @@ export type SavepointErrorCode =
   | "UNANSWERED_TOOL_CALLS"
   | "UNAVAILABLE"
   | "UNFINISHED_TURN"
-  | "UNSAFE_STORE";
+  | "UNSAFE_STORE"
+  | "WRONG_KEY";
 
 /** Additional data of an error, for programs. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

@@ -8,6 +8,8 @@ import {
   type OpenOptions,
   openServices,
   readStats,
+  rekey,
+  type RekeyOptions,
   RetentionPolicies,
   type Services,
   openSession,
@@ -30,6 +32,7 @@ import {
   type ImportOptions,
   type ImportResult,
 } from "./bundle/index.js";
+import type { KeyUse, RekeyReport } from "./encryption/index.js";
 import { erase, type EraseOptions, type EraseReport, type EraseTarget } from "./erasure/index.js";
 import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
 import type { EventName, LastShutdown, Listener } from "./events/index.js";
@@ -455,7 +458,9 @@ export class Savepoint implements AsyncDisposable {
     const { session, agent, checkpoint, bundle } = options;
     const isEverything = [session, agent, checkpoint, bundle].every((target) => target === undefined);
     if (isEverything) this.#services.scope.requireStore("sp.verify() of the whole store");
-    return verify(context, options);
+    const report = await verify(context, options);
+    const keys = isEverything ? await this.#services.encryption.keyUse() : undefined;
+    return keys ? { ...report, keys } : report;
   }
 
   /**
@@ -496,6 +501,36 @@ export class Savepoint implements AsyncDisposable {
     this.#services.scope.requireStore("sp.erase()");
     validateOptions(options, "sp.erase");
     return erase(context, target, options, this.#services);
+  }
+
+  /**
+   * Changes the key of an encrypted store to the current one of `encryption`: encrypts the data keys again, not the data. Other
+   * processes may use the store meanwhile. If it is interrupted, call it again. An older key can be removed from `encryption` when
+   * `sp.keys()` shows that nothing uses it, and all processes have the new one.
+   *
+   * With `to`, encrypts a plain store, while no other process has it open; nothing plain stays in the files of the store. Rewrites the
+   * whole store. If it is interrupted, the next `Savepoint.open` with the key completes it.
+   *
+   * @example
+   * const sp = await Savepoint.open(url, { encryption: { current: "2027", keys: { 2026: old, 2027: key } } });
+   * await sp.rekey();
+   *
+   * @throws NOT_ENCRYPTED for a plain store without `to`; BUSY with `to`, if another process has the store open
+   */
+  async rekey(options: RekeyOptions = {}): Promise<RekeyReport> {
+    this.#services.open();
+    this.#services.scope.requireStore("sp.rekey()");
+    return rekey(this.#services, options);
+  }
+
+  /**
+   * The keys that encrypt data keys of the store, with their names in `encryption`, and how many data keys each encrypts; empty
+   * for a plain store. Reads all data keys.
+   */
+  async keys(): Promise<readonly KeyUse[]> {
+    this.#services.open();
+    this.#services.scope.requireStore("sp.keys()");
+    return (await this.#services.encryption.keyUse()) ?? [];
   }
 
   /** Frees data that no checkpoint references, packs the rest, and returns space to the file system. Safe while others save. */

@@ -26,6 +26,7 @@ const LAYERS = [
   "store/postgres",
   "store",
   "records",
+  "encryption",
   "events",
   "policies",
   "context",

@@ -10,6 +10,7 @@ export type { AnyCheckpointInfo } from "./checkpoints/list.js";
 export { type ConversationChange, Conversations, type WholeConversation } from "./conversations.js";
 export { type OpenedStore, type OpenOptions, openServices } from "./open.js";
 export type { ScopeOptions } from "./scope/scope.js";
+export { rekey, type RekeyOptions } from "./rekey.js";
 export { RetentionPolicies, type RetentionPolicy } from "./retention-policies.js";
 export type { Services } from "./services.js";
 export { type AnnotateOptions, type CompleteOptions, openSession, type RewindInfo, Session } from "./session.js";

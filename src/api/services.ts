@@ -3,6 +3,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { AgentCheckpoints } from "../agents/index.js";
 import type { Context } from "../context.js";
 import { ConversationWriter } from "../conversations/index.js";
+import type { Encryption } from "../encryption/index.js";
 import type { ProcessRegistration } from "../events/index.js";
 import { LiveRuns, type RunObserver, Runs, type StoreAddress, StreamHub } from "../runs/index.js";
 import { Search } from "../search/index.js";
@@ -21,6 +22,7 @@ export interface ServiceSettings {
   readonly scope: Scope;
   /** Records that this process has the store open; `undefined` for stores that do not survive the process. */
   readonly registration: ProcessRegistration | undefined;
+  readonly encryption: Encryption;
   /** Whether closing also closes the store; `false` for a store that the caller opened. */
   readonly ownsStore: boolean;
 }
@@ -95,6 +97,27 @@ export class Services {
     this.#context.policies.invalidate();
     this.#deletions.set(sessionId, this.deletionsOf(sessionId) + 1);
     this.cursors.invalidateSession(sessionId);
+  }
+
+  get encryption(): Encryption {
+    return this.#settings.encryption;
+  }
+
+  /** The key under which this process is registered in the store; `undefined` if it is not. */
+  get registrationKey(): string | undefined {
+    return this.#settings.registration?.key;
+  }
+
+  /** Whether a run of this process is in progress. */
+  get hasRuns(): boolean {
+    return this.#live.some(({ size }) => size > 0);
+  }
+
+  /** Clears all caches, because the store was changed by other means. */
+  forgetAll(): void {
+    this.#context.policies.invalidate();
+    this.cursors.invalidateAll();
+    this.conversationWriter.forget();
   }
 
   /** From now on every call fails with `CLOSED`. */

@@ -17,6 +17,7 @@ export {
   findCrashedProcesses,
   type InterruptedRun,
   type LastShutdown,
+  findOtherProcess,
   ProcessRegistration,
 } from "./open-process.js";
 export type {

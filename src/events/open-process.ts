@@ -9,9 +9,9 @@
  * it removes its own. If it crashes before that, the next process reports both.
  */
 import { randomBytes } from "node:crypto";
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, type SavepointErrorCode } from "../errors.js";
 import { type Commit, type CommitResult, overrideStore, type RecordResult, type Store } from "../store/index.js";
-import { isCertainlyDead, type ProcessIdentity, thisProcess } from "../util/index.js";
+import { describeProcess, isCertainlyDead, type ProcessIdentity, thisProcess } from "../util/index.js";
 import { openProcessKey } from "../records/index.js";
 
 /** A process that ended without closing the store. */
@@ -48,7 +48,8 @@ export class ProcessRegistration {
   /** The store to use. The first commit to it registers the process. */
   readonly store: Store;
   readonly #target: Store;
-  readonly #key = openProcessKey(randomBytes(9).toString("base64url"));
+  /** The key of the registration. */
+  readonly key = openProcessKey(randomBytes(9).toString("base64url"));
   #isRegistered = false;
   /** Whether the registration may be stored. A commit that failed may have been written. */
   #mayExist = false;
@@ -72,14 +73,14 @@ export class ProcessRegistration {
   /** Removes the registration. Call it before the store is closed. */
   async remove(): Promise<void> {
     openRegistrations.delete(this);
-    const deletes = [...(this.#mayExist ? [this.#key] : []), ...this.#reported];
+    const deletes = [...(this.#mayExist ? [this.key] : []), ...this.#reported];
     if (deletes.length > 0) await this.#target.commit({ deletes });
   }
 
   /** Removes the registration of a process that exits and has not closed the store. */
   removeAtExit(): void {
     try {
-      if (this.isIdle()) this.#target.commitAtExit?.({ deletes: [this.#key, ...this.#reported] });
+      if (this.isIdle()) this.#target.commitAtExit?.({ deletes: [this.key, ...this.#reported] });
     } catch {
       // The registration stays: the next process that opens the store reports a crash.
     }
@@ -92,7 +93,7 @@ export class ProcessRegistration {
   /** Commits and registers the process in one commit. */
   async #register(commit: Commit): Promise<CommitResult> {
     const registration: OpenProcess = { since: Date.now(), process: thisProcess() };
-    const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(registration) }];
+    const puts = [...(commit.puts ?? []), { key: this.key, value: JSON.stringify(registration) }];
     const deletes = [...(commit.deletes ?? []), ...this.#reported];
     // Set before the commit resolves, so that concurrent commits do not register again.
     this.#isRegistered = true;
@@ -106,7 +107,8 @@ export class ProcessRegistration {
     } catch (error) {
       this.#isRegistered = false;
       // After these errors nothing was written.
-      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CONFLICT")) this.#mayExist = mayHaveExisted;
+      if (["BUSY", "CONFLICT", "KEY_REQUIRED"].some((code) => isSavepointError(error, code as SavepointErrorCode)))
+        this.#mayExist = mayHaveExisted;
       throw error;
     }
   }
@@ -149,6 +151,22 @@ export async function findCrashedProcesses(
     }
   }
   return { processes, registrations };
+}
+
+/** Describes another process that may have the store open; `undefined` if there is none. @param own the key of the own registration */
+export async function findOtherProcess(
+  pages: AsyncIterable<readonly RecordResult[]>,
+  own: string | undefined,
+): Promise<string | undefined> {
+  for await (const page of pages) {
+    for (const record of page) {
+      if (record.key === own) continue;
+      if (!("value" in record)) return "a process whose registration is damaged";
+      const { process } = JSON.parse(record.value) as OpenProcess;
+      if (!isDead(process)) return describeProcess(process);
+    }
+  }
+  return undefined;
 }
 
 /** Whether a process has certainly ended. A restart of the machine ends all its processes. */

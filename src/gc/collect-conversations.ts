@@ -25,6 +25,7 @@ import {
   ALL_AGENT_CONVERSATIONS,
   ALL_REMOVED_CONVERSATIONS,
   conversationsOf,
+  dataKeyOf,
   removedConversationKey,
   removedConversationsOf,
   trailingNumberOf,
@@ -100,7 +101,9 @@ export async function collectConversations(
   for (const [number, items] of counters) await free(number, items);
   for (const number of removed) {
     await free(number, Number.MAX_SAFE_INTEGER);
-    if (!live.has(number)) await store.commit({ deletes: [removedConversationKey(agent, number)] });
+    if (!live.has(number)) {
+      await store.commit({ deletes: [removedConversationKey(agent, number), dataKeyOf(number)] });
+    }
   }
   return freed;
 }

@@ -175,7 +175,11 @@ export {
   ALL_IMPORTS,
   ALL_OPEN_PROCESSES,
   ALL_RETENTION_POLICIES,
+  ALL_STORED_KEYS,
+  ALL_WRAPPED_KEYS,
   backupKey,
+  dataKeyOf,
+  ENCRYPTION_KEY,
   type BackupRecord,
   garbageKey,
   importKey,
@@ -189,7 +193,9 @@ export {
   pathOfBackupKey,
   RETENTION_STAMP_KEY,
   sessionRetentionKey,
+  STORE_DATA_KEY,
   STORE_RETENTION_KEY,
+  wrappedKeyOf,
 } from "./store-wide.js";
 export { parseRecord } from "./parse-record.js";
 export { validateReads, validateRecord } from "./validate.js";

@@ -48,6 +48,9 @@
  * | `p⇥`                          | retention policy of the store                                              | `store-wide`    |
  * | `p⇥a⇥<agent>`                 | retention policy of an agent and its sessions                              | `store-wide`    |
  * | `p⇥s⇥<session>`               | retention policy of a session                                              | `store-wide`    |
+ * | `o`                           | encryption of the store: its id, and which key is current                  | `store-wide`    |
+ * | `e⇥-`, `e⇥<number>`           | wrapped data key: of the store, of a session or conversation               | `store-wide`    |
+ * | `e⇥k<fingerprint>`            | wrapped key of a key provider                                              | `store-wide`    |
  * | `x<number>`                   | garbage: a deleted session or conversation whose data is not freed yet     | `store-wide`    |
  */
 import { type KeyRange, prefixRange } from "../store/index.js";

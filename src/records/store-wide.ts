@@ -19,11 +19,28 @@ export const ALL_RETENTION_POLICIES: KeyRange = prefixRange("p\t");
 
 /** A process that has the store open for writing. */
 export const openProcessKey = (process: string): string => `o${process}`;
-export const ALL_OPEN_PROCESSES: KeyRange = prefixRange("o");
+/** The ids of processes have only letters, digits, "-" and "_". */
+export const ALL_OPEN_PROCESSES: KeyRange = { from: openProcessKey("-"), to: prefixRange("o").to };
 
 /** A deleted session or conversation, by number, whose rows and tapes are not freed yet. */
 export const garbageKey = (number: number): string => `x${encodeNumber(number)}`;
 export const ALL_GARBAGE: KeyRange = prefixRange("x");
+
+/**
+ * Whether and how the store is encrypted. The key sorts directly before the registrations of processes, so that the first read of a
+ * process that opens the store finds it.
+ */
+export const ENCRYPTION_KEY = "o";
+/** The data key of what belongs to no session or conversation. */
+export const STORE_DATA_KEY = "e\t-";
+/** The data key of a session or conversation, by its number. It is deleted when nothing of it is left. */
+export const dataKeyOf = (number: number): string => `e\t${encodeNumber(number)}`;
+/** A wrapped key of a key provider, by its fingerprint. */
+export const wrappedKeyOf = (fingerprint: string): string => `e\tk${fingerprint}`;
+/** All keys that the encryption stores, wrapped. */
+export const ALL_STORED_KEYS: KeyRange = prefixRange("e\t");
+/** The wrapped keys of key providers. */
+export const ALL_WRAPPED_KEYS: KeyRange = prefixRange(wrappedKeyOf(""));
 
 /** A backup of the store, by its path, so that erasing data can report where it still is. */
 export const backupKey = (path: string): string => `b\t${path}`;

@@ -65,13 +65,19 @@ export interface IndexedDocument {
 
 /** Updates and queries the index. */
 export class SearchIndex {
-  readonly #texts: TextIndex;
+  /** The index in memory of a store that has none. */
+  #ownTexts: TextIndex | undefined;
   readonly #context: Context;
   readonly #mutex = new Mutex();
 
   constructor(context: Context) {
     this.#context = context;
-    this.#texts = context.store.texts ?? openScanTextIndex(context.store);
+  }
+
+  /** The index. A store has none any more when it was encrypted. */
+  get #texts(): TextIndex {
+    const { store } = this.#context;
+    return store.texts ?? (this.#ownTexts ??= openScanTextIndex(store));
   }
 
   /** A page of documents that may contain a folded text, in descending order of their numbers, below a number. */

@@ -10,6 +10,7 @@ import {
   branchesOf,
   branchKey,
   type BranchRecord,
+  dataKeyOf,
   garbageKey,
   decodeNumbers,
   decodeSession,
@@ -158,7 +159,7 @@ export async function freeGarbage(context: Context, number: number): Promise<voi
   for (const tape of await store.tapes(tapesOf(number))) {
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }
-  await store.commit({ deletes: [garbageKey(number)] });
+  await store.commit({ deletes: [garbageKey(number), dataKeyOf(number)] });
 }
 
 /** The keys of the id index for these rows. Rows with a generated id have no such record; deleting it does nothing. */

@@ -24,6 +24,10 @@ export {
   type RecordResult,
   scan,
   scanPages,
+  SEAL_MARKER,
+  sealedBytes,
+  sealedText,
+  StoreSwitch,
   TapeBounds,
 } from "./shared/index.js";
 export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

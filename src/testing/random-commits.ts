@@ -11,14 +11,14 @@ import {
 } from "../store/index.js";
 import { isUnreadable } from "./assertions.js";
 import type { Random } from "./random.js";
-import { blobOf, frame } from "./samples.js";
+import { blobOf, frame, framesOf } from "./samples.js";
 
 export const KEYS = ["a", "b", "b/1", "b/2", "b/é", "b/\u{fffd}", "b/\u{10000}", "b0", "c"];
 export const TAPES = ["t/1", "t/2", "log/1", "log/2"];
 export const BLOBS = ["", "one", "two", "three", "\u0000"].map(blobOf);
 
 /** The counter of two tapes. Because they share it, the numbers of each have gaps. */
-const COUNTER = "~counter";
+const COUNTER = "x-counter";
 const FAR_FUTURE = Date.UTC(2200, 0);
 
 /** The expected content of a store after a series of random commits. */
@@ -42,8 +42,10 @@ export class StoreModel {
 
   /** Records the items of an applied commit. */
   recordCommit(commit: Commit, firsts: readonly number[]): void {
-    for (const [index, { tape, items }] of (commit.items ?? []).entries()) {
+    for (const [index, batch] of (commit.items ?? []).entries()) {
       const first = firsts[index] ?? 0;
+      const { tape } = batch;
+      const items = framesOf(batch, first);
       for (const [offset, item] of items.entries()) this.written.get(tape)?.set(first + offset, item);
       this.#next.set(tape, Math.max(this.nextItem(tape), first + items.length));
     }
@@ -55,7 +57,7 @@ export class StoreModel {
       checks: random.chance(60) ? [] : await this.#checks(),
       deletes: random.chance(70)
         ? []
-        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "~"))),
+        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "x"))),
       puts: random.some(3, () => this.#put()),
       items: random.chance(30) ? [] : await this.#batches(),
       blobs: random.chance(70) ? [] : random.some(2, () => this.#blob()),

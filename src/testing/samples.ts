@@ -4,6 +4,7 @@ import type {
   Commit,
   CommitResult,
   Frame,
+  ItemBatch,
   KeyRange,
   Put,
   Store,
@@ -58,6 +59,11 @@ export function swap(key: string, from: string | undefined, to: string, tag?: st
 /** Writes consecutive items of a tape, the first of which gets the number `first`. */
 export function writeItems(store: Store, tape: string, first: number, items: readonly Frame[]): Promise<CommitResult> {
   return store.commit({ items: [{ tape, first, items }] });
+}
+
+/** The items of a batch, the first of which has this number. */
+export function framesOf({ items }: ItemBatch, first: number): readonly Frame[] {
+  return typeof items === "function" ? items(first) : items;
 }
 
 /** Appends items to a tape, with numbers from a counter. */

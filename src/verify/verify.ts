@@ -2,6 +2,7 @@
 import { isSavepointError } from "../errors.js";
 import { type BundleSource, describeHole, openBundle, toStream } from "../bundle/index.js";
 import type { Context } from "../context.js";
+import type { KeyUse } from "../encryption/index.js";
 import { Events } from "../events/index.js";
 import { agentOfHistoryId, checkId } from "../records/index.js";
 import { checkpointNotInStore, findCheckpoint, loadShadow } from "../sessions/index.js";
@@ -45,6 +46,8 @@ export interface VerifyReport extends VerifyCounts {
   readonly ok: boolean;
   readonly deep: boolean;
   readonly problems: readonly VerifyProblem[];
+  /** Of an encrypted store that was verified as a whole: its keys, and how many data keys each of them encrypts. */
+  readonly keys?: readonly KeyUse[];
 }
 
 const FIELDS = new Set(["deep", "sample", "session", "agent", "checkpoint", "bundle", "onProgress"]);

@@ -14,7 +14,7 @@ import {
   sessionNumberKey,
   tapeName,
 } from "../../src/records/index.js";
-import { hashBytes } from "../../src/state/tree/value-to-shadow.js";
+import { hashBytes } from "../../src/state/tree/hash.js";
 import { openStore } from "../../src/store.js";
 import { fill, type Known, PLACES, someBytes, text, useGround } from "./world.js";
 

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointInfo, defineAgent, type LastShutdown, type RunEvent, Savepoint } from "../../src/index.js";
 import { rowKey, tapeName } from "../../src/records/index.js";
-import { hashBytes } from "../../src/state/tree/value-to-shadow.js";
+import { hashBytes } from "../../src/state/tree/hash.js";
 import { idsIn } from "../checkpoints/agent-data.js";
 import { startChild } from "../crash/children.js";
 import { Survivors } from "../crash/survivors.js";

@@ -216,6 +216,8 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     backup: ["OUT_OF_SCOPE", (sp) => sp.backup({ to: "never-created" })],
     compact: ["OUT_OF_SCOPE", (sp) => sp.compact()],
     erase: ["OUT_OF_SCOPE", (sp) => sp.erase({ session: "s" })],
+    keys: ["OUT_OF_SCOPE", (sp) => sp.keys()],
+    rekey: ["OUT_OF_SCOPE", (sp) => sp.rekey()],
     bytes: ["OUT_OF_SCOPE", (sp) => sp.bytes()],
     on: NOTHING,
     close: NOTHING,

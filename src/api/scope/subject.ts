@@ -53,6 +53,8 @@ export function subjectOf(key: string): Subject {
     case "l":
     case "x":
       return numberIn(key);
+    case "e":
+      return { kind: "number", number: decodeNumbers(first, 1).numbers[0] as number, isOrder: false };
     case "i":
       return { kind: "number", number: trailingNumberOf(key), isOrder: false };
     case "p":

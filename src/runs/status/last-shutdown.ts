@@ -8,6 +8,7 @@ import {
   type BranchName,
   branchKey,
   decodeQueueEntry,
+  ENCRYPTION_KEY,
   ownerKey,
   parseQueueEntryKey,
   runKey,
@@ -20,8 +21,11 @@ import { type Heads, SessionReader } from "../../sessions/index.js";
 
 const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 
-/** Few keys are between both ranges, so one read finds the processes and, if there are few, the queue entries too. */
-const PROCESSES_AND_QUEUE: KeyRange = { from: ALL_OPEN_PROCESSES.from, to: ALL_QUEUE_ENTRIES.to };
+/**
+ * Few keys are between both ranges, so one read finds the processes and, if there are few, the queue entries too. It would also find
+ * that the store is encrypted.
+ */
+const PROCESSES_AND_QUEUE: KeyRange = { from: ENCRYPTION_KEY, to: ALL_QUEUE_ENTRIES.to };
 
 /**
  * Finds the processes that died without closing the store, and the runs that are interrupted. Nothing is written. Without a crash

@@ -1,5 +1,6 @@
-/** The classes whose instances can be stored in addition to the built-in ones. */
+/** What depends on the open store when values are encoded: classes whose instances can be stored, and the names of blobs. */
 import { SavepointError } from "../../errors.js";
+import { hashBytes } from "./hash.js";
 
 /**
  * Defines how instances of a class are stored and restored. Passed in `classes` when a store is opened.
@@ -34,8 +35,11 @@ export type AnyStoredClass = Omit<StoredClass, "encode" | "decode"> & {
 export class ClassRegistry {
   readonly #byPrototype = new Map<object, StoredClass>();
   readonly #byName = new Map<string, StoredClass>();
+  /** The name under which bytes are stored. */
+  readonly nameBlob: (bytes: Uint8Array) => string;
 
-  constructor(classes: readonly AnyStoredClass[] = []) {
+  constructor(classes: readonly AnyStoredClass[] = [], nameBlob: (bytes: Uint8Array) => string = hashBytes) {
+    this.nameBlob = nameBlob;
     for (const registered of classes as readonly StoredClass[]) {
       const { name } = registered;
       const prototype = registered.class.prototype as object;

@@ -30,4 +30,5 @@ export {
   ValueNode,
 } from "./shadow.js";
 export { freezeState, shadowToValue } from "./shadow-to-value.js";
-export { hashBytes, valueToShadow } from "./value-to-shadow.js";
+export { hashBytes } from "./hash.js";
+export { valueToShadow } from "./value-to-shadow.js";

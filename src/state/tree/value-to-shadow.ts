@@ -4,7 +4,6 @@
  * Strings are shared with the value, everything mutable is copied. A value that cannot be stored is rejected with
  * `INVALID_STATE` and the path to it.
  */
-import { createHash } from "node:crypto";
 import { SavepointError } from "../../errors.js";
 import type { ClassRegistry, StoredClass } from "./class-registry.js";
 import { kindOf } from "./kind.js";
@@ -91,7 +90,7 @@ function copyByKind(value: object, registry: ClassRegistry, path: Path | undefin
       return tagged("url", (value as URL).href);
     case "bytes":
     case "buffer":
-      return copyBytes(value as Uint8Array, kind === "buffer");
+      return copyBytes(value as Uint8Array, kind === "buffer", registry);
     case "map":
       validateNoProperties(value, path);
       return tagged("map", copyPairs(value as Map<unknown, unknown>, copyPart));
@@ -125,19 +124,14 @@ function copyPairs(map: ReadonlyMap<unknown, unknown>, copyPart: CopyPart): Shad
   return [...map].map(([key, part], index) => [copyPart(key, index), copyPart(part, pathKeyOf(key, index))]);
 }
 
-function copyBytes(value: Uint8Array, isBuffer: boolean): Shadow {
+function copyBytes(value: Uint8Array, isBuffer: boolean, registry: ClassRegistry): Shadow {
   if (value.length < MIN_BLOB_BYTES) return tagged(isBuffer ? "buffer" : "bytes", toBase64(value));
   const content = Uint8Array.prototype.slice.call(value);
-  return new BlobNode(hashBytes(content), content, isBuffer, false);
+  return new BlobNode(registry.nameBlob(content), content, isBuffer, false);
 }
 
 function tagged(name: string, ...content: Shadow[]): ShadowObject {
   return { [TAG]: [name, ...content] };
-}
-
-/** The hash under which bytes are stored: SHA-256, in hexadecimal. */
-export function hashBytes(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
 }
 
 /** The name of a number that JSON cannot represent. */

@@ -7,11 +7,14 @@
  * stored body and then, per item, the length of its JSON, its refs, and its own checksum. So garbage collection reads and
  * verifies heads alone, a load verifies head and body with one hash each, and damage in one item of an uncompressed chunk
  * leaves the others readable.
+ *
+ * Encrypted items are sealed strings. If all items of a chunk are, its body has their bytes instead, and its head the lengths of
+ * these.
  */
 import type { Span } from "../../util/index.js";
-import { checksum, CHECKSUM_BYTES, isChecksum } from "../shared/index.js";
+import { checksum, CHECKSUM_BYTES, isChecksum, sealedBytes, sealedText } from "../shared/index.js";
 import type { Frame, ItemRefs, Unreadable } from "../contract/index.js";
-import { decompress, type CompressedBody, RAW } from "./compression.js";
+import { decompress, type CompressedBody, RAW, SEALED } from "./compression.js";
 
 /** The most bytes of one UTF-16 code unit in UTF-8. */
 const MAX_BYTES_PER_UNIT = 3;
@@ -45,17 +48,22 @@ export interface ChecksummedFrame extends Frame {
 export function packChunk(tape: string, first: number, frames: readonly Frame[]): ChunkRow {
   const [single] = frames;
   if (single && frames.length === 1) {
-    const { json, refs } = single;
     const sum = itemSum(tape, first, single);
-    return { tape, first, count: 1, codec: RAW, sum, head: Buffer.from(refs), body: Buffer.from(json) };
+    return { tape, first, count: 1, sum, head: Buffer.from(single.refs), ...joinBodies(frames) };
   }
   const summed = frames.map((frame, index) => ({ ...frame, sum: itemSum(tape, first + index, frame) }));
-  return packChecksummed(tape, first, summed, { codec: RAW, body: joinBodies(frames) });
+  return packChecksummed(tape, first, summed, joinBodies(frames));
 }
 
-/** The concatenated JSON of several items, as bytes. */
-export function joinBodies(frames: readonly Frame[]): Uint8Array {
-  return Buffer.from(frames.map((frame) => frame.json).join(""));
+/** The uncompressed body of a chunk: the concatenated JSON of its items, or their encrypted bytes. */
+export function joinBodies(frames: readonly Frame[]): CompressedBody {
+  const sealed: Uint8Array[] = [];
+  for (const { json } of frames) {
+    const bytes = sealedBytes(json);
+    if (!bytes) return { codec: RAW, body: Buffer.from(frames.map((frame) => frame.json).join("")) };
+    sealed.push(bytes);
+  }
+  return { codec: SEALED, body: sealed.length === 1 ? (sealed[0] as Uint8Array) : Buffer.concat(sealed) };
 }
 
 /** Builds a chunk of several items from their checksums and their joined body, which may be compressed. */
@@ -66,7 +74,7 @@ export function packChecksummed(
   { codec, body }: CompressedBody,
 ): ChunkRow {
   const count = frames.length;
-  const head = packHead(frames, body);
+  const head = packHead(frames, codec, body);
   return { tape, first, count, codec, head, body, sum: checksum(tape, first, count, codec, head) };
 }
 
@@ -78,9 +86,21 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
   if (!head) return damagedChunk(row);
   // Verified before it is decompressed: damaged bytes may decompress to anything, of any size.
   if (!isChecksum(head.bodySum, row.body)) {
-    return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedChunk(row);
+    if (row.codec === SEALED) return unpackDamaged(row, head, row.body.length, (from, to) => sealedPart(row, from, to));
+    const text = row.codec === RAW ? textOf(row.body) : undefined;
+    return text === undefined
+      ? damagedChunk(row)
+      : unpackDamaged(row, head, text.length, (from, to) => text.slice(from, to));
   }
   const { lengths, refs, totalLength } = head;
+  if (row.codec === SEALED) {
+    if (row.body.length !== totalLength) return damagedChunk(row);
+    let end = 0;
+    return lengths.map((length, index) => ({
+      json: sealedPart(row, end, (end += length)),
+      refs: refs[index] as string,
+    }));
+  }
   const body = decompress(row.codec, row.body, totalLength * MAX_BYTES_PER_UNIT);
   if ("unreadable" in body) return unreadable(row, 0, body.unreadable);
   const text = textOf(body);
@@ -98,11 +118,16 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
  * if that is not possible or the item is damaged; then {@link unpackChunk} returns the item or the reason.
  */
 export function unpackItem(row: ChunkRow, index: number): Frame | undefined {
-  const head = row.codec === RAW && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;
+  const isRaw = row.codec === RAW || row.codec === SEALED;
+  const head = isRaw && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;
   if (!head) return undefined;
   const { lengths, refs } = head;
   let before = 0;
   for (let at = 0; at < index; at++) before += lengths[at] as number;
+  if (row.codec === SEALED) {
+    const sealed = { json: sealedPart(row, before, before + (lengths[index] as number)), refs: refs[index] as string };
+    return isChecksum(sumAt(head, index), row.tape, row.first + index, sealed.refs, sealed.json) ? sealed : undefined;
+  }
   const body = Buffer.from(row.body.buffer, row.body.byteOffset, row.body.length);
   const start = byteAt(body, 0, before);
   const end = byteAt(body, start, lengths[index] as number);
@@ -177,22 +202,29 @@ export function bodyLength(row: ChunkRow): number {
 
 function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
   const { tape, first, codec, sum, head, body } = row;
-  if (codec !== RAW || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedChunk(row)];
-  const frame = { json: textOf(body), refs: head.length === 0 ? "" : textOf(head) };
+  if ((codec !== RAW && codec !== SEALED) || !(body instanceof Uint8Array) || !(head instanceof Uint8Array))
+    return [damagedChunk(row)];
+  const json = codec === SEALED ? sealedText(body) : textOf(body);
+  const frame = { json, refs: head.length === 0 ? "" : textOf(head) };
   return [isChecksum(sum, tape, first, frame.refs, frame.json) ? frame : damagedChunk(row)];
 }
 
-/** Unpacks those items of a damaged body that pass their own checksums. */
-function unpackDamaged(row: ChunkRow, head: Head, text: string): (Frame | Unreadable)[] {
+/** Unpacks those items of a damaged body that pass their own checksums. @param slice the part of the body between two offsets */
+function unpackDamaged(
+  row: ChunkRow,
+  head: Head,
+  size: number,
+  slice: (from: number, to: number) => string,
+): (Frame | Unreadable)[] {
   const { lengths, refs } = head;
   // Damaged bytes may decode to more or fewer characters than before: items behind them are located from the end.
-  const shift = text.length - head.totalLength;
+  const shift = size - head.totalLength;
   let at = 0;
   return lengths.map((length, index) => {
     const start = at;
     at += length;
     for (const offset of [start, start + shift]) {
-      const frame = { json: text.slice(offset, offset + length), refs: refs[index] as string };
+      const frame = { json: slice(offset, offset + length), refs: refs[index] as string };
       if (isChecksum(sumAt(head, index), row.tape, row.first + index, frame.refs, frame.json)) return frame;
     }
     return unreadable(row, index, "is damaged");
@@ -226,11 +258,12 @@ function sumAt({ bytes, sums }: Head, index: number): number {
   return bytes.readUInt32LE(sums[index]);
 }
 
-function packHead(frames: readonly ChecksummedFrame[], body: Uint8Array): Buffer {
+function packHead(frames: readonly ChecksummedFrame[], codec: number, body: Uint8Array): Buffer {
   const parts: Uint8Array[] = [sumBytes(checksum(body))];
   for (const { json, refs, sum } of frames) {
     const refBytes = Buffer.from(refs);
-    parts.push(Buffer.from([...varint(json.length), ...varint(refBytes.length)]), refBytes, sumBytes(sum));
+    const length = codec === SEALED ? Buffer.byteLength(json.slice(1), "base64") : json.length;
+    parts.push(Buffer.from([...varint(length), ...varint(refBytes.length)]), refBytes, sumBytes(sum));
   }
   return Buffer.concat(parts);
 }
@@ -267,6 +300,11 @@ function unpackHead({ tape, first, count, codec, sum, head }: ChunkHead): Head |
   }
   if (lengths.length === 0 || !Number.isSafeInteger(totalLength)) return undefined;
   return { bytes, bodySum: bytes.readUInt32LE(0), lengths, totalLength, refs, sums };
+}
+
+/** The sealed string of a part of a body of encrypted bytes. */
+function sealedPart({ body }: ChunkRow, from: number, to: number): string {
+  return sealedText(body.subarray(Math.max(0, from), Math.max(0, to)));
 }
 
 function textOf(bytes: Uint8Array): string {

@@ -26,6 +26,13 @@ const native = "zstdCompress" in zlib ? (zlib as unknown as Zstd) : undefined;
 export const RAW = 0;
 const DEFLATE = 1;
 const ZSTD = 2;
+/** The codec of a body of encrypted items, which cannot be compressed: their bytes. */
+export const SEALED = 3;
+
+/** Whether bodies with this codec are compressed. */
+export function isCompressed(codec: number): boolean {
+  return codec !== RAW && codec !== SEALED;
+}
 
 /** Smaller bodies are not compressed, because they gain too little. */
 const MIN_BYTES = 512;

@@ -1,10 +1,11 @@
 /** Decides when a tape has enough unpacked items to be packed, and where they begin. Packs it in the background then. */
 import { isSavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
-import type { Freed, ItemBatch } from "../contract/index.js";
+import type { Freed } from "../contract/index.js";
+import type { NumberedItems } from "../shared/index.js";
 import type { ChunkRow } from "./chunk-codec.js";
 import { CHUNK_BYTES, CHUNK_ITEMS } from "./chunk-groups.js";
-import { RAW } from "./compression.js";
+import { isCompressed } from "./compression.js";
 
 /** The most tapes that are tracked. A tape that is dropped starts at zero when it gets its next item. */
 const MAX_TAPES = 10_000;
@@ -42,7 +43,7 @@ export class PackBacklog {
   }
 
   /** Adds committed items. When there is enough to pack, counts from zero again and packs their tape. */
-  add({ tape, items }: ItemBatch): void {
+  add({ tape, items }: NumberedItems): void {
     const { chunks } = this.#packing;
     let backlog = this.#tapes.peek(tape);
     if (!backlog) this.#tapes.set(tape, (backlog = { items: 0, bytes: 0 }));
@@ -98,7 +99,7 @@ export function freedPart({ count, bytes }: ChunkSize, kept: number): Freed {
  */
 export function findFirstUnpacked(newestFirst: readonly ChunkSize[]): number {
   const packed = newestFirst.find(
-    ({ count, codec, bytes }) => count >= CHUNK_ITEMS / 2 || bytes >= CHUNK_BYTES / 2 || codec !== RAW,
+    ({ count, codec, bytes }) => count >= CHUNK_ITEMS / 2 || bytes >= CHUNK_BYTES / 2 || isCompressed(codec),
   );
   return packed ? packed.first + packed.count : (newestFirst.at(-1)?.first ?? 0);
 }

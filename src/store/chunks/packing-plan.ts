@@ -1,7 +1,7 @@
 /** Packs neighbouring chunks of a tape into larger ones. */
 import { type ChecksummedFrame, type ChunkRow, joinBodies, packChecksummed, unpackChecksummed } from "./chunk-codec.js";
 import { groupChunks, isFull, isUncompressedChunk } from "./chunk-groups.js";
-import { compress, RAW } from "./compression.js";
+import { compress, isCompressed, RAW } from "./compression.js";
 
 /**
  * Packs a group of chunks into one. Returns `undefined` if they stay as they are: a single chunk is only compressed, if it is
@@ -16,9 +16,9 @@ export async function packGroup(group: readonly ChunkRow[], compressing: boolean
     if (!frames) return undefined;
     items.push(...frames);
   }
-  const body = joinBodies(items);
-  const packed = compressing ? await compress(body) : { codec: RAW, body };
-  if (group.length === 1 && packed.codec === RAW) return undefined;
+  const joined = joinBodies(items);
+  const packed = compressing && joined.codec === RAW ? await compress(joined.body) : joined;
+  if (group.length === 1 && !isCompressed(packed.codec)) return undefined;
   return packChecksummed(first.tape, first.first, items, packed);
 }
 

@@ -77,12 +77,18 @@ export interface Put {
  * Items to append to a tape. A number that the tape already has fails the commit with `CONFLICT`, and `details.keys` has
  * the tape. An empty batch appends nothing.
  */
-export type ItemBatch = { readonly tape: string; readonly items: readonly Frame[] } & (
+export type ItemBatch = { readonly tape: string } & (
   | {
+      readonly items: readonly Frame[];
       /** The number of the first item. */
       readonly first: number;
     }
   | {
+      /**
+       * The items; or a function that returns them, for items that depend on their numbers. It is pure, and the store calls it
+       * with the number of the first item: more than once, if it assigns the numbers again.
+       */
+      readonly items: readonly Frame[] | ((first: number) => readonly Frame[]);
       /**
        * The key of a record that holds the next number as decimal digits; a missing record counts as 0. The store assigns
        * the numbers and raises the counter inside the commit, so concurrent commits never get the same ones. A counter
@@ -280,6 +286,12 @@ export interface Store extends AsyncDisposable {
    * @returns a function that removes the listener
    */
   listen?(listener: (name: string) => void): Promise<() => Promise<void>>;
+
+  /**
+   * The name under which {@link Commit.blobs} must contain these bytes, if that is not their SHA-256. Optional: only views define
+   * it that store other bytes than they are given, such as encrypted ones.
+   */
+  blobName?(bytes: Uint8Array): string;
 
   /** The full-text index of the store. Optional: without it, each process builds one in memory. */
   readonly texts?: TextIndex;

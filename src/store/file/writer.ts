@@ -3,7 +3,15 @@
  * all of them count. A commit with items goes to the file of their tape, any other to the file of records.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, counterDamaged, type CommitOutcome, type FailedCheck, readCounter } from "../shared/index.js";
+import {
+  commitConflict,
+  counterDamaged,
+  type CommitOutcome,
+  type FailedCheck,
+  type NumberedItems,
+  numberItems,
+  readCounter,
+} from "../shared/index.js";
 import { type Check, type Commit, type CommitResult, covers, type DiskOptions } from "../contract/index.js";
 import { MAX_ATTEMPTS, type StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
@@ -103,16 +111,16 @@ export class FileWriter {
   #commit(group: AppendTarget, commit: Commit, sizes: ReadonlyMap<string, number>): CommitResult {
     const failed = this.#failedChecks(commit);
     if (failed.length > 0) throw commitConflict(failed);
-    const { firsts, counters } = this.#numberItems(commit);
+    const { batches, counters } = this.#numberItems(commit);
     const at = this.#access.contents.catalog.nextCommit;
     const lines = [
       ...this.#deleteLines(commit, at),
       ...this.#putLines(commit, counters, at),
-      ...itemLines(commit, firsts, at),
+      ...itemLines(batches, at),
       ...this.#blobLines(commit, sizes, at),
     ];
-    if (lines.length > 0) group.append(fileOf(commit), at, lines);
-    return { firsts };
+    if (lines.length > 0) group.append(fileOf(batches), at, lines);
+    return { firsts: batches.map(({ first }) => first) };
   }
 
   #deleteLines({ deletes = [] }: Commit, at: number): NewLine[] {
@@ -166,15 +174,17 @@ export class FileWriter {
     return "value" in record && record.value === check.value;
   }
 
-  /** Assigns numbers to the items of a commit. Returns them, and the new values of the counters. */
-  #numberItems(commit: Commit): { firsts: number[]; counters: Map<string, number> } {
+  /** Assigns numbers to the items of a commit. Also returns the new values of the counters. */
+  #numberItems(commit: Commit): { batches: NumberedItems[]; counters: Map<string, number> } {
     const { catalog } = this.#access.contents;
     const counters = new Map<string, number>();
     const assigned = new Set<string>();
-    const firsts = (commit.items ?? []).map((batch) => {
-      const { tape, items } = batch;
-      const first =
-        "first" in batch ? batch.first : (counters.get(batch.counter) ?? this.#counter(commit, batch.counter));
+    const batches = (commit.items ?? []).map((batch) => {
+      const numbered = numberItems(
+        batch,
+        "first" in batch ? batch.first : (counters.get(batch.counter) ?? this.#counter(commit, batch.counter)),
+      );
+      const { tape, first, items } = numbered;
       if ("counter" in batch) counters.set(batch.counter, first + items.length);
       for (let item = first; item < first + items.length; item++) {
         const id = `${item}\t${tape}`;
@@ -182,9 +192,9 @@ export class FileWriter {
         if (catalog.item(tape, item) || assigned.has(id)) throw commitConflict([{ key: tape }]);
         assigned.add(id);
       }
-      return first;
+      return numbered;
     });
-    return { firsts, counters };
+    return { batches, counters };
   }
 
   /** The value of a counter after the deletes and puts of the commit. */
@@ -229,17 +239,17 @@ function isDeleted({ deletes = [] }: Commit, key: string): boolean {
   return deletes.some((target) => (typeof target === "string" ? target === key : covers(target, key)));
 }
 
-function itemLines({ items: batches = [] }: Commit, firsts: readonly number[], at: number): NewLine[] {
-  return batches.flatMap(({ tape, items }, index) =>
+function itemLines(batches: readonly NumberedItems[], at: number): NewLine[] {
+  return batches.flatMap(({ tape, first, items }) =>
     items.map(({ json, refs }, offset) => ({
-      head: { item: (firsts[index] as number) + offset, tape, at, ...(refs !== "" && { refs }) },
+      head: { item: first + offset, tape, at, ...(refs !== "" && { refs }) },
       value: json,
     })),
   );
 }
 
 /** The name of the file that a commit is written to. */
-function fileOf({ items: batches = [] }: Commit): string {
+function fileOf(batches: readonly NumberedItems[]): string {
   const batch = batches.find(({ items }) => items.length > 0);
   return batch ? tapeFileName(batch.tape) : RECORDS_FILE;
 }

@@ -8,6 +8,8 @@ import {
   commitConflict,
   type FailedCheck,
   type ListOptions,
+  type NumberedItems,
+  numberItems,
   readCounter,
   type ReserveOptions,
   type RetainOptions,
@@ -92,7 +94,7 @@ class MemoryStore extends CloseableStore implements Store {
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const { hash, bytes } of commit.blobs ?? []) if (!bytes && !this.#blobs.has(hash)) failed.push({ key: hash });
     if (failed.length > 0) throw commitConflict(failed);
-    const firsts = this.#assignNumbers(commit);
+    const batches = this.#assignNumbers(commit);
 
     this.#sortedKeys = undefined;
     for (const target of commit.deletes ?? []) this.#delete(target);
@@ -101,13 +103,13 @@ class MemoryStore extends CloseableStore implements Store {
       this.#records.set(key, { key, value, refs });
       this.#reserved.delete(key);
     }
-    for (const [index, batch] of (commit.items ?? []).entries()) {
-      const first = firsts[index] as number;
-      for (const [offset, frame] of batch.items.entries()) {
-        getOrAdd(this.#tapes, batch.tape, () => new Map<number, Frame>()).set(first + offset, frame);
+    for (const [index, { tape, first, items }] of batches.entries()) {
+      for (const [offset, frame] of items.entries()) {
+        getOrAdd(this.#tapes, tape, () => new Map<number, Frame>()).set(first + offset, frame);
       }
-      if ("counter" in batch) {
-        this.#records.set(batch.counter, { key: batch.counter, value: String(first + batch.items.length), refs: "" });
+      const batch = commit.items?.[index];
+      if (batch && "counter" in batch) {
+        this.#records.set(batch.counter, { key: batch.counter, value: String(first + items.length), refs: "" });
       }
     }
     for (const { hash, bytes } of commit.blobs ?? []) {
@@ -116,7 +118,7 @@ class MemoryStore extends CloseableStore implements Store {
     }
     // Listeners are called after the commit resolves.
     for (const name of commit.wakes ?? []) for (const listener of this.#listeners) setImmediate(listener, name);
-    return { firsts };
+    return { firsts: batches.map(({ first }) => first) };
   }
 
   async now(): Promise<number> {
@@ -242,8 +244,8 @@ class MemoryStore extends CloseableStore implements Store {
     return "exists" in check ? record !== undefined : record?.value === check.value;
   }
 
-  /** The first number of each batch. Throws `CONFLICT` for a number that exists, before anything is written. */
-  #assignNumbers(commit: Commit): number[] {
+  /** Assigns the numbers of each batch. Throws `CONFLICT` for a number that exists, before anything is written. */
+  #assignNumbers(commit: Commit): NumberedItems[] {
     const next = new Map<string, number>();
     const added = new Map<string, Set<number>>();
     return (commit.items ?? []).map((batch) => {
@@ -251,15 +253,17 @@ class MemoryStore extends CloseableStore implements Store {
       if ("first" in batch) first = batch.first;
       else {
         first = next.get(batch.counter) ?? readCounter(batch.counter, this.#valueAfter(commit, batch.counter));
-        next.set(batch.counter, first + batch.items.length);
       }
+      const numbered = numberItems(batch, first);
+      const { length } = numbered.items;
+      if ("counter" in batch) next.set(batch.counter, first + length);
       const addedToTape = getOrAdd(added, batch.tape, () => new Set<number>());
-      for (let item = first; item < first + batch.items.length; item++) {
+      for (let item = first; item < first + length; item++) {
         if (addedToTape.has(item) || this.#tapes.get(batch.tape)?.has(item))
           throw commitConflict([{ key: batch.tape }]);
         addedToTape.add(item);
       }
-      return first;
+      return numbered;
     });
   }
 

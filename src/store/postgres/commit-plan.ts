@@ -5,16 +5,8 @@
  * counts, and the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the
  * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
-import { commitConflict, readCounter } from "../shared/index.js";
-import {
-  type Check,
-  type Commit,
-  compareKeys,
-  covers,
-  type ItemBatch,
-  type KeyRange,
-  type Put,
-} from "../contract/index.js";
+import { commitConflict, type NumberedItems, numberItems, readCounter } from "../shared/index.js";
+import { type Check, type Commit, compareKeys, covers, type KeyRange, type Put } from "../contract/index.js";
 import { type ChunkRow, type CompressedBody, packItems } from "../chunks/index.js";
 
 /** The new version of a record. */
@@ -69,7 +61,8 @@ export interface CommitPlan {
   /** Blobs that are stored. */
   readonly storedBlobs: readonly (CompressedBody & { readonly hash: string })[];
   readonly wakes: readonly string[];
-  readonly firsts: readonly number[];
+  /** The items, with their numbers. */
+  readonly batches: readonly NumberedItems[];
   /** The values of counters after the commit. */
   readonly counters: ReadonlyMap<string, string>;
   /** Keys that fail if the assumed value of a counter was wrong: the counters and their tapes. */
@@ -89,8 +82,8 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const { expected, impossible } = mergeChecks(commit.checks ?? []);
   const counters = new Map<string, string>();
   const assumed = new Set<string>();
-  const firsts = items.map((batch) => {
-    if ("first" in batch) return batch.first;
+  const batches = items.map((batch) => {
+    if ("first" in batch) return numberItems(batch, batch.first);
     const { counter } = batch;
     const { value, isAssumed } = counterValue(counter, { counters, expected, written, isDeleted }, options);
     if (isAssumed) {
@@ -98,12 +91,12 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
       if (!expect(expected, counter, value)) impossible.push(counter);
     }
     if (assumed.has(counter)) assumed.add(batch.tape);
-    const first = readCounter(counter, value ?? written.get(counter)?.value);
-    counters.set(counter, String(first + batch.items.length));
-    return first;
+    const numbered = numberItems(batch, readCounter(counter, value ?? written.get(counter)?.value));
+    counters.set(counter, String(numbered.first + numbered.items.length));
+    return numbered;
   });
   for (const [key, value] of counters) written.set(key, { key, value, refs: "", ifAbsent: false });
-  rejectOverlaps(items, firsts);
+  rejectOverlaps(batches);
   // The times of the database are integers.
   const notBefore = commit.notBefore === undefined ? undefined : Math.ceil(commit.notBefore);
   const { clock } = options;
@@ -115,13 +108,13 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     notBefore: clock === undefined ? notBefore : undefined,
     clock,
     ranges,
-    chunks: items.flatMap(({ tape, items: frames }, index) => packItems(tape, firsts[index] as number, frames)),
+    chunks: batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames)),
     usedBlobs: [...new Set(blobs.filter(({ bytes }) => !bytes).map(({ hash }) => hash))].sort(),
     storedBlobs: [...new Set(blobs.filter(({ bytes }) => bytes).map(({ hash }) => hash))]
       .sort()
       .map((hash) => ({ hash, ...(options.blobs.get(hash) as CompressedBody) })),
     wakes: commit.wakes ?? [],
-    firsts,
+    batches,
     counters,
     assumed,
     written: [...written.values()],
@@ -256,10 +249,10 @@ export function namedKeys(plan: CommitPlan): string[] {
 }
 
 /** Rejects a commit that assigns a number twice. */
-function rejectOverlaps(batches: readonly ItemBatch[], firsts: readonly number[]): void {
+function rejectOverlaps(batches: readonly NumberedItems[]): void {
   if (batches.length < 2) return;
   const spans = batches
-    .map(({ tape, items }, index) => ({ tape, first: firsts[index] as number, count: items.length }))
+    .map(({ tape, first, items }) => ({ tape, first, count: items.length }))
     .filter(({ count }) => count > 0)
     .map(({ tape, first, count }) => ({ tape, first, end: first + count }));
   spans.sort((a, b) => compareKeys(a.tape, b.tape) || a.first - b.first);

@@ -5,8 +5,8 @@
  * No lock is held in between, and readers see either the old chunks or the new one. A damaged item is never packed again
  * under a new checksum: its chunk is left as it is.
  */
-import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import { createFailureReporter, type Frame, type Freed } from "../contract/index.js";
+import { type NumberedItems, type RetainOptions, testHooksOf } from "../shared/index.js";
 import type { Span } from "../../util/index.js";
 import {
   liveSpans,
@@ -69,7 +69,7 @@ export class PostgresPacker {
   }
 
   /** Records items that were committed. Packs their tape in the background once they fill several chunks. */
-  noteItems(batch: ItemBatch): void {
+  noteItems(batch: NumberedItems): void {
     this.#backlog.add(batch);
   }
 

@@ -138,8 +138,8 @@ class PostgresStore extends CloseableStore implements Store {
     const writer = new PostgresWriter(connection, options, {
       print: portable ? printPortable : printCompact,
       printing: { schema, channel, sync },
-      onApplied: ({ items = [] }) => {
-        for (const batch of items) this.#packer.noteItems(batch);
+      onApplied: (batches) => {
+        for (const batch of batches) this.#packer.noteItems(batch);
       },
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));

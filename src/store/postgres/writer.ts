@@ -13,7 +13,13 @@
  */
 import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
-import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
+import {
+  commitConflict,
+  type CommitOutcome,
+  type FailedCheck,
+  type NumberedItems,
+  testHooksOf,
+} from "../shared/index.js";
 import { type ChunkRow, compressBlobs, unpackChunk } from "../chunks/index.js";
 import { type Commit, compareKeys, type Frame } from "../contract/index.js";
 import { readItems } from "./chunk-reader.js";
@@ -50,7 +56,7 @@ export interface WriterOptions {
   readonly print: Printer;
   readonly printing: PrintOptions;
   /** Called for each commit that was applied. */
-  readonly onApplied: (commit: Commit) => void;
+  readonly onApplied: (batches: readonly NumberedItems[]) => void;
 }
 
 export class PostgresWriter {
@@ -183,8 +189,8 @@ export class PostgresWriter {
 
   #finish({ entry, plan }: PlannedEntry): void {
     for (const [key, value] of plan.counters) this.#counters.set(key, value);
-    entry.outcome = { firsts: plan.firsts };
-    this.#writing.onApplied(entry.commit);
+    entry.outcome = { firsts: plan.batches.map(({ first }) => first) };
+    this.#writing.onApplied(plan.batches);
   }
 
   /** Decides whether a commit that has failed alone conflicts. Otherwise it is sent again. */

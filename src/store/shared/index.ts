@@ -4,7 +4,7 @@
  */
 export { checksum, checksumOfText, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
 export { CloseableStore, type ListOptions, type ReserveOptions, type RetainOptions } from "./closeable-store.js";
-export { counterDamaged, readCounter } from "./counter.js";
+export { counterDamaged, type NumberedItems, numberItems, readCounter } from "./counter.js";
 export { maxDecompressedSize } from "./decompression-limit.js";
 export {
   commitConflict,
@@ -18,7 +18,8 @@ export { type CommitOutcome, GroupCommit } from "./group-commit.js";
 export { TapeBounds } from "./long-span.js";
 export { openScanTextIndex } from "./scan-text-index.js";
 export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
+export { SEAL_MARKER, sealedBytes, sealedText } from "./sealed-text.js";
 export { SortedKeys } from "./sorted-keys.js";
 export { type SyncFile, TEST_HOOKS, type TestHooks, testHooksOf, withTestHooks } from "./test-hooks.js";
-export { overrideStore, readOnlyView, storeReadOnly, type StoreOverrides } from "./store-view.js";
+export { overrideStore, readOnlyView, storeReadOnly, type StoreOverrides, StoreSwitch } from "./store-view.js";
 export { toIndexableText, toSearchableText } from "./text-normalization.js";

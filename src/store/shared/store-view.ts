@@ -11,15 +11,54 @@ export type StoreOverrides = { readonly [Name in keyof Store]?: Store[Name] | un
  */
 export function overrideStore(store: Store, overrides: StoreOverrides): Store {
   const view = { ...overrides } as Store;
-  for (let owner: object | null = store; owner && owner !== Object.prototype; owner = prototypeOf(owner)) {
-    for (const name of Reflect.ownKeys(owner)) {
-      if (Object.hasOwn(view, name) || name === "constructor") continue;
-      const read = (): unknown => Reflect.get(store, name);
-      const call = (...args: unknown[]): unknown => Reflect.apply(read() as () => unknown, store, args);
-      Object.defineProperty(view, name, typeof read() === "function" ? { value: call } : { get: read });
-    }
+  for (const name of memberNames(store)) {
+    if (Object.hasOwn(view, name)) continue;
+    const read = (): unknown => Reflect.get(store, name);
+    const call = (...args: unknown[]): unknown => Reflect.apply(read() as () => unknown, store, args);
+    Object.defineProperty(view, name, typeof read() === "function" ? { value: call } : { get: read });
   }
   return view;
+}
+
+/** A store whose calls go to another one, which can be replaced while it is used. */
+export class StoreSwitch {
+  /** Has the members that the first target has. */
+  readonly store: Store;
+  /** The store that gets the calls. */
+  target: Store;
+  #pause: Promise<void> | undefined;
+
+  constructor(first: Store) {
+    this.target = first;
+    const members: Record<PropertyKey, unknown> = {};
+    for (const name of memberNames(first)) {
+      const read = (): unknown => Reflect.get(this.target, name);
+      const apply = (args: unknown[]): unknown => Reflect.apply(read() as () => unknown, this.target, args);
+      const call = (...args: unknown[]): unknown => this.#pause?.then(() => apply(args)) ?? apply(args);
+      const descriptor = typeof read() === "function" ? { value: call } : { get: read };
+      Object.defineProperty(members, name, { ...descriptor, enumerable: true });
+    }
+    this.store = members as unknown as Store;
+  }
+
+  /** Makes all calls wait until the returned function is called. */
+  pause(): () => void {
+    let end = (): void => {};
+    this.#pause = new Promise((resolve) => (end = resolve));
+    return () => {
+      this.#pause = undefined;
+      end();
+    };
+  }
+}
+
+/** The names of all members of a store, also of those that it inherits. */
+function memberNames(store: Store): PropertyKey[] {
+  const names = new Set<PropertyKey>();
+  for (let owner: object | null = store; owner && owner !== Object.prototype; owner = prototypeOf(owner)) {
+    for (const name of Reflect.ownKeys(owner)) if (name !== "constructor") names.add(name);
+  }
+  return [...names];
 }
 
 const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null;

@@ -20,8 +20,8 @@ import {
   planHealing,
   planPacking,
 } from "../chunks/index.js";
-import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import { createFailureReporter, type Frame, type Freed } from "../contract/index.js";
+import { type NumberedItems, type RetainOptions, testHooksOf } from "../shared/index.js";
 import type { Span } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
@@ -58,7 +58,7 @@ export class SqlitePacker {
   }
 
   /** Records committed items, and packs their tape in the background when they fill a chunk. */
-  noteItems(batch: ItemBatch): void {
+  noteItems(batch: NumberedItems): void {
     if (batch.items.length >= CHUNK_ITEMS && !this.#compressesAtOnce) return;
     this.#backlog.add(batch);
   }

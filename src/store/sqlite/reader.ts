@@ -13,7 +13,7 @@ import { pickByKey } from "../../util/index.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import { ChunkCache, selectChunks, spanArguments } from "./chunk-reader.js";
 import type { SqliteConnection } from "./connection.js";
-import type { SqliteRecordRow } from "./rows.js";
+import { type StoredRecordRow, toRecordRow } from "./rows.js";
 import type { Footprint, WriteBuffer } from "./write-buffer.js";
 
 const SELECT_RECORDS = "SELECT key, sum, refs, value FROM savepoint_record";
@@ -43,8 +43,8 @@ export abstract class SqliteReader extends CloseableStore {
       () => {
         const rows =
           keys.length === 1
-            ? this.#connection.rows<SqliteRecordRow>(`${SELECT_RECORDS} WHERE key = ?`, keys[0] as string)
-            : this.#connection.rows<SqliteRecordRow>(
+            ? this.#connection.rows<StoredRecordRow>(`${SELECT_RECORDS} WHERE key = ?`, keys[0] as string)
+            : this.#connection.rows<StoredRecordRow>(
                 `${SELECT_RECORDS} WHERE key IN (SELECT value FROM json_each(?))`,
                 JSON.stringify(keys),
               );
@@ -58,7 +58,7 @@ export abstract class SqliteReader extends CloseableStore {
     const sql = `${SELECT_RECORDS} WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`;
     return this.#read(
       undefined,
-      () => this.#connection.rows<SqliteRecordRow>(sql, range.from, range.to, limit).map(verifyRecord),
+      () => this.#connection.rows<StoredRecordRow>(sql, range.from, range.to, limit).map(verifyRecord),
       (found, overlay) => overlay.list(range, limit, reverse, found),
     );
   }
@@ -167,7 +167,8 @@ export abstract class SqliteReader extends CloseableStore {
   }
 }
 
-function verifyRecord({ key, sum, refs, value }: SqliteRecordRow): RecordResult {
+function verifyRecord(row: StoredRecordRow): RecordResult {
+  const { key, sum, refs, value } = toRecordRow(row);
   // The table does not have the columns that it should.
   if (typeof (key as unknown) !== "string") {
     throw new SavepointError("DAMAGED", "The tables of the database are damaged. Restore the file from a backup.");

@@ -1,12 +1,28 @@
 /** The rows of the tables, and the statements that read and write several of them at once. */
 import { type ChunkRow, packItems } from "../chunks/index.js";
 import type { Frame, Put, StoredRecord } from "../contract/index.js";
-import { checksum } from "../shared/index.js";
+import { checksum, sealedBytes, sealedText } from "../shared/index.js";
 import type { SqliteConnection } from "./connection.js";
+import type { SqliteValue } from "./driver.js";
 
 /** A row of `savepoint_record`. */
 export interface SqliteRecordRow extends StoredRecord {
   readonly sum: number;
+}
+
+/** A row as the table has it: a sealed value is stored as its bytes. */
+export interface StoredRecordRow extends Omit<SqliteRecordRow, "value"> {
+  readonly value: string | Uint8Array;
+}
+
+/** A value as the table has it. */
+export function toStoredValue(value: string): string | Uint8Array {
+  return sealedBytes(value) ?? value;
+}
+
+export function toRecordRow(row: StoredRecordRow): SqliteRecordRow {
+  const { value } = row;
+  return { ...row, value: value instanceof Uint8Array ? sealedText(value) : value };
 }
 
 /** A row of `savepoint_chunk`. */
@@ -45,7 +61,7 @@ export function findRecords(connection: SqliteConnection, keys: readonly string[
   for (let from = 0; from < keys.length; from += MAX_ROWS) {
     const some = keys.slice(from, from + MAX_ROWS);
     const sql = SELECT_RECORDS[some.length] as string;
-    for (const row of connection.rows<SqliteRecordRow>(sql, ...some)) found.set(row.key, row);
+    for (const row of connection.rows<StoredRecordRow>(sql, ...some)) found.set(row.key, toRecordRow(row));
   }
   return found;
 }
@@ -54,8 +70,9 @@ export function findRecords(connection: SqliteConnection, keys: readonly string[
 export function putRecords(connection: SqliteConnection, puts: readonly Put[], ifAbsent: boolean): void {
   for (let from = 0; from < puts.length; from += MAX_ROWS) {
     const some = puts.slice(from, from + MAX_ROWS);
-    const values: (string | number)[] = [];
-    for (const { key, value, refs = "" } of some) values.push(key, checksum(key, refs, value), refs, value);
+    const values: SqliteValue[] = [];
+    for (const { key, value, refs = "" } of some)
+      values.push(key, checksum(key, refs, value), refs, toStoredValue(value));
     connection.run((ifAbsent ? INSERT_ABSENT_RECORDS : UPSERT_RECORDS)[some.length] as string, ...values);
   }
 }

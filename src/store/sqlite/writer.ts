@@ -13,6 +13,8 @@ import {
   counterDamaged,
   type FailedCheck,
   isChecksum,
+  type NumberedItems,
+  numberItems,
   readCounter,
   testHooksOf,
 } from "../shared/index.js";
@@ -20,7 +22,7 @@ import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.j
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { type CompressedBody, compressBlobs, RAW } from "../chunks/index.js";
-import { appendItems, findRecords, putRecords, type SqliteRecordRow } from "./rows.js";
+import { appendItems, findRecords, putRecords, type SqliteRecordRow, toStoredValue } from "./rows.js";
 import type { SqlitePacker } from "./packer.js";
 import type { BufferedCommit } from "./buffer-codec.js";
 import { footprintOf, type WriteBuffer } from "./write-buffer.js";
@@ -181,13 +183,13 @@ export class SqliteWriter {
     this.#probe("checked");
     this.#writeRecords(commit, replaced);
     this.#probe("records");
-    const firsts = (commit.items ?? []).map((batch) => this.#writeItems(batch));
+    const batches = (commit.items ?? []).map((batch) => this.#writeItems(batch));
     this.#probe("items");
     this.#writeBlobs(commit);
     this.#probe("blobs");
     this.#buffer.remember(commit);
-    for (const batch of commit.items ?? []) this.#packer.noteItems(batch);
-    return { firsts };
+    for (const batch of batches) this.#packer.noteItems(batch);
+    return { firsts: batches.map(({ first }) => first) };
   }
 
   /**
@@ -203,7 +205,8 @@ export class SqliteWriter {
       const before = expected.get(key);
       if (before === undefined || ifAbsent || refs !== "" || replaced.has(key)) continue;
       const [sum, sumBefore] = [checksum(key, "", value), checksum(key, "", before)];
-      if (this.#connection.run(REPLACE, sum, value, key, sumBefore, before) === 1) replaced.add(key);
+      const stored = toStoredValue(value);
+      if (this.#connection.run(REPLACE, sum, stored, key, sumBefore, toStoredValue(before)) === 1) replaced.add(key);
     }
     return replaced;
   }
@@ -240,22 +243,23 @@ export class SqliteWriter {
     }
   }
 
-  /** Appends a batch of items and returns the number of the first one. */
-  #writeItems(batch: ItemBatch): number {
-    const { tape, items } = batch;
-    const first = "first" in batch ? batch.first : this.#advanceCounter(batch.counter, items.length);
+  /** Appends a batch of items. */
+  #writeItems(batch: ItemBatch): NumberedItems {
+    const numbered = numberItems(batch, "first" in batch ? batch.first : this.#readCounter(batch.counter));
+    const { tape, first, items } = numbered;
+    if ("counter" in batch) {
+      putRecords(this.#connection, [{ key: batch.counter, value: String(first + items.length) }], false);
+    }
     // Another writer has appended to the tape since the caller read it.
     if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([{ key: tape }]);
-    return first;
+    return numbered;
   }
 
-  /** Assigns the next numbers of a counter and returns the first one. */
-  #advanceCounter(counter: string, count: number): number {
+  /** The next number of a counter. */
+  #readCounter(counter: string): number {
     const row = findRecords(this.#connection, [counter]).get(counter);
     if (row && !isChecksum(row.sum, counter, row.refs, row.value)) throw counterDamaged(counter);
-    const first = readCounter(counter, row?.value);
-    putRecords(this.#connection, [{ key: counter, value: String(first + count) }], false);
-    return first;
+    return readCounter(counter, row?.value);
   }
 
   #writeBlobs(commit: Commit): void {

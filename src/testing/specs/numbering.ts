@@ -1,5 +1,6 @@
 /** Appends that the store numbers: concurrent appends never get the same numbers. */
 import assert from "node:assert/strict";
+import type { CommitResult, Frame, Store } from "../../store/index.js";
 import { assertItems, rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
 import { appendItems, frame, frames, putsOf } from "../samples.js";
 import type { Suite } from "../suite.js";
@@ -30,6 +31,30 @@ export function numberingSpec(suite: Suite): void {
       });
       assert.deepEqual(firsts, [0, 2, 40, 7]);
       assert.deepEqual([await valueOf(store, "next"), await valueOf(store, "other")], ["5", "41"]);
+    });
+
+    suite.test("items that depend on their numbers are built when the numbers are known", async ({ store }) => {
+      const numbered = (first: number): Frame[] => [frame({ at: first }), frame({ at: first + 1 }, "0+1")];
+      const append = (): Promise<CommitResult> =>
+        store.commit({ items: [{ tape: "t", counter: "next", items: numbered }] });
+      const results = await Promise.all([append(), append(), append()]);
+      assert.deepEqual(new Set(results.map(({ firsts }) => firsts[0])), new Set([0, 2, 4]));
+      assert.equal(await valueOf(store, "next"), "6");
+      await assertItems(store, "t", 0, [...numbered(0), ...numbered(2), ...numbered(4)]);
+    });
+
+    suite.testShared("such items get the numbers that other processes have left", async ({ store }, second) => {
+      const numbered = (first: number): Frame[] => [frame({ at: first })];
+      const append = (handle: Store): Promise<CommitResult> =>
+        handle.commit({ items: [{ tape: "t", counter: "next", items: numbered }] });
+      for (const handle of [store, second, second, store]) await append(handle);
+      await Promise.all([store, second, store, second].map(append));
+      await assertItems(
+        store,
+        "t",
+        0,
+        Array.from({ length: 8 }, (_, at) => frame({ at })),
+      );
     });
 
     suite.test("a counter deleted by the same commit restarts at 0", async ({ store }) => {

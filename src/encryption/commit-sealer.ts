@@ -1,0 +1,339 @@
+/**
+ * Encrypts commits.
+ *
+ * A record of a session is encrypted with the data key of the session's number. The number is in the key of the record, in another
+ * record of the same commit, or it is remembered from an earlier one. The session may have been deleted since, and created again
+ * with another number. So if the number is only remembered, the commit checks that its data key still exists.
+ */
+import { sessionNumberKey, conversationNumberKey } from "../records/index.js";
+import { SavepointError } from "../errors.js";
+import {
+  type BlobUse,
+  type Check,
+  type Commit,
+  type Frame,
+  type ItemBatch,
+  type KeyRange,
+  type Put,
+  type Store,
+  type StoredRecord,
+} from "../store/index.js";
+import { LruMap } from "../util/index.js";
+import { type DataKey, STORE_KEY } from "./data-key.js";
+import { type DataKeys, type NewDataKey, recordOfDataKey } from "./data-keys.js";
+import { type Frames, keyOf } from "./frames.js";
+import { aroundEncryption, isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
+import { tapeBelow } from "./tapes.js";
+
+/** The most sessions and conversations whose numbers are remembered. */
+const MAX_NUMBERS = 20_000;
+
+/** A commit as the store gets it. */
+export interface SealedCommit {
+  readonly commit: Commit;
+  /** The data keys that it creates. */
+  readonly created: readonly DataKey[];
+  /** The keys of its checks that the caller does not know. */
+  readonly internal: ReadonlySet<string>;
+  /** The encrypted values that it checks, by key. */
+  readonly expected: ReadonlyMap<string, string>;
+}
+
+/** What has to be read before a commit can be encrypted. */
+interface Demand {
+  readonly numbers: Set<number>;
+  /** The keys of records of sessions and conversations whose numbers are unknown. */
+  readonly owners: Set<string>;
+  /** The keys of records whose encrypted form is unknown, and whose values are checked. */
+  readonly checked: Set<string>;
+}
+
+/** The encrypted form of a record, and its value. */
+interface KnownForm {
+  readonly value: string;
+  readonly sealed: string;
+}
+
+/** What has been read and created for one commit. */
+interface Preparation {
+  readonly created: ReadonlyMap<number, NewDataKey>;
+  /** The numbers of sessions and conversations, by the keys of their records. */
+  readonly numbers: ReadonlyMap<string, number>;
+  /** The encrypted forms of records that have the expected values, by key. */
+  readonly forms: ReadonlyMap<string, KnownForm>;
+}
+
+const UNPREPARED: Preparation = { created: new Map(), numbers: new Map(), forms: new Map() };
+
+export class CommitSealer {
+  readonly #store: Store;
+  readonly #keys: DataKeys;
+  readonly #frames: Frames;
+  /** The numbers of sessions and conversations, by the keys of their records. */
+  readonly #numbers = new LruMap<string, number>(MAX_NUMBERS);
+  /** Data keys that commits in progress create. */
+  readonly #creating = new Map<number, Promise<unknown>>();
+
+  constructor(store: Store, keys: DataKeys, frames: Frames) {
+    this.#store = store;
+    this.#keys = keys;
+    this.#frames = frames;
+  }
+
+  /** Encrypts a commit if everything that it needs is in memory. */
+  trySeal(commit: Commit): SealedCommit | undefined {
+    const known = numbersIn(commit);
+    const demand = this.#demandOf(commit, known, UNPREPARED);
+    return demand.numbers.size + demand.owners.size + demand.checked.size === 0
+      ? this.#seal(commit, known, UNPREPARED)
+      : undefined;
+  }
+
+  /**
+   * Encrypts a commit, and reads or creates the data keys that it needs.
+   *
+   * @param settled resolves when earlier commits are applied: before that, a record may have another value than they expect
+   * @param isRepeated whether an earlier attempt has conflicted: then nothing is assumed to be new
+   */
+  async seal(commit: Commit, settled: () => Promise<unknown>, isRepeated: boolean): Promise<SealedCommit> {
+    const known = numbersIn(commit);
+    if (this.#demandOf(commit, known, UNPREPARED).checked.size > 0) await settled();
+    const prepared = await this.#prepare(commit, known, isRepeated ? new Set() : newNumbersIn(commit));
+    return this.#seal(commit, known, prepared);
+  }
+
+  /** Notes that a commit is being sent: others that need its new data keys wait for it. */
+  noteSending({ created }: SealedCommit, sending: Promise<unknown>): void {
+    for (const { number } of created) {
+      this.#creating.set(number, sending);
+      const end = (): void => void this.#creating.delete(number);
+      sending.then(end, end);
+    }
+  }
+
+  /** Updates what is remembered after a commit. */
+  noteApplied({ deletes = [] }: Commit, { created }: SealedCommit): void {
+    for (const key of created) this.#keys.set(key);
+    for (const target of deletes) {
+      if (typeof target !== "string") this.#frames.forget();
+      else {
+        this.#frames.forget(target);
+        this.#numbers.delete(target);
+      }
+    }
+  }
+
+  /** Remembers the number of a session or conversation whose record was read. */
+  noteOwner(key: string, sealed: string): void {
+    const number = keyOf(sealed);
+    if (number !== undefined) this.#numbers.set(key, number);
+  }
+
+  /** Forgets the numbers of sessions and conversations, because one of them was wrong. */
+  forgetNumbers(): void {
+    this.#numbers.clear();
+  }
+
+  #demandOf(commit: Commit, known: ReadonlyMap<string, number>, prepared: Preparation): Demand {
+    const demand: Demand = { numbers: new Set(), owners: new Set(), checked: new Set() };
+    const need = (number: number | string): void => {
+      if (typeof number === "string") demand.owners.add(number);
+      else if (!this.#keys.peek(number) && !prepared.created.has(number)) demand.numbers.add(number);
+    };
+    for (const check of commit.checks ?? []) {
+      if (!isSealedCheck(check) || this.#formOf(check, prepared) !== undefined) continue;
+      demand.checked.add(check.key);
+      need(this.#numberOf(check.key, known, prepared));
+    }
+    for (const { key } of commit.puts ?? []) if (!isReadable(key)) need(this.#numberOf(key, known, prepared));
+    for (const { tape } of commit.items ?? []) need(numberOfTape(tape));
+    return demand;
+  }
+
+  /** The encrypted form of an expected value, if it is known. */
+  #formOf({ key, value }: SealedCheck, prepared: Preparation): string | undefined {
+    const form = prepared.forms.get(key);
+    return form?.value === value ? form.sealed : this.#frames.rememberedForm(key, value);
+  }
+
+  /** The number of the data key of a record; the key of the record that has the number, if it is unknown. */
+  #numberOf(key: string, known: ReadonlyMap<string, number>, prepared: Preparation): number | string {
+    const source = keySourceOf(key);
+    if (typeof source === "number") return source;
+    const { record } = source;
+    return known.get(record) ?? prepared.numbers.get(record) ?? this.#numbers.get(record) ?? record;
+  }
+
+  async #prepare(commit: Commit, known: ReadonlyMap<string, number>, fresh: ReadonlySet<number>): Promise<Preparation> {
+    const numbers = new Map<string, number>();
+    const created = new Map<number, NewDataKey>();
+    const forms = new Map<string, KnownForm>();
+    const prepared = { numbers, created, forms };
+    const { owners, checked } = this.#demandOf(commit, known, prepared);
+    if (checked.size > 0) await this.#findForms(commit, [...checked], forms);
+    if (owners.size > 0) await this.#findNumbers([...owners], numbers);
+    const demand = this.#demandOf(commit, known, prepared);
+    for (const number of demand.numbers) await this.#creating.get(number)?.catch(() => {});
+    await this.#keys.load([...demand.numbers].filter((number) => !fresh.has(number)));
+    for (const number of demand.numbers) {
+      if (!this.#keys.peek(number)) created.set(number, await this.#keys.create(number));
+    }
+    return prepared;
+  }
+
+  /**
+   * Reads the encrypted forms of checked values. The form depends on the references of a record, which a check does not name. A
+   * record with another value fails the check in any form.
+   */
+  async #findForms(commit: Commit, checked: readonly string[], forms: Map<string, KnownForm>): Promise<void> {
+    const found = new Map<string, StoredRecord>();
+    for (const record of await this.#store.get(checked)) if (record && "value" in record) found.set(record.key, record);
+    const numbers = [...found.values()].flatMap(({ value }) => keyOf(value) ?? []);
+    await this.#keys.load(numbers);
+    for (const check of commit.checks ?? []) {
+      const record = found.get(check.key);
+      if (!record || !isSealedCheck(check)) continue;
+      const opened = this.#frames.openRecord(record, false);
+      if ("value" in opened && opened.value === check.value) {
+        forms.set(check.key, { value: check.value, sealed: record.value });
+      }
+    }
+  }
+
+  /** Reads which numbers sessions and conversations have: the frames of their records name them. */
+  async #findNumbers(owners: readonly string[], numbers: Map<string, number>): Promise<void> {
+    for (const [index, record] of (await this.#store.get(owners)).entries()) {
+      const owner = owners[index] as string;
+      const number = record && "value" in record ? keyOf(record.value) : undefined;
+      if (number !== undefined) this.#numbers.set(owner, number);
+      // What belongs to no session has the key of the store.
+      numbers.set(owner, number ?? STORE_KEY);
+    }
+  }
+
+  #seal(commit: Commit, known: ReadonlyMap<string, number>, prepared: Preparation): SealedCommit {
+    const { checks = [], puts = [], deletes = [], items = [], blobs = [] } = commit;
+    const created = new Map<number, NewDataKey>();
+    const keyFor = (number: number): DataKey => {
+      const existing = this.#keys.peek(number);
+      if (existing) return existing;
+      const fresh = prepared.created.get(number) as NewDataKey;
+      created.set(number, fresh);
+      return fresh.key;
+    };
+    const keyForRecord = (key: string): DataKey => keyFor(this.#numberOf(key, known, prepared) as number);
+    const expected = new Map<string, string>();
+    /** The owners whose numbers the checks of the commit confirm. */
+    const confirmed = new Set(known.keys());
+    const sealedChecks = checks.map((check): Check => {
+      if (!isSealedCheck(check)) return check;
+      const { key, value } = check;
+      const source = keySourceOf(key);
+      if (typeof source !== "number") confirmed.add(source.record);
+      const sealed = this.#formOf(check, prepared) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "");
+      expected.set(key, sealed);
+      return { ...check, value: sealed };
+    });
+    const assumed = new Set<number>();
+    const sealedPuts = puts.map((put): Put => {
+      const { key, value, refs = "" } = put;
+      if (isReadable(key)) return put;
+      const dataKey = keyForRecord(key);
+      const source = keySourceOf(key);
+      if (typeof source !== "number" && dataKey.number !== STORE_KEY && !confirmed.has(source.record)) {
+        assumed.add(dataKey.number);
+      }
+      return { ...put, value: this.#frames.sealRecord(dataKey, key, value, refs, put.ifAbsent !== true) };
+    });
+    for (const [owner, number] of known) this.#numbers.set(owner, number);
+    const sealedItems = items.map((batch) => this.#sealItems(batch, keyFor(numberOfTape(batch.tape))));
+    const own: Check[] = [
+      ...[...created.values()].flatMap((each) => each.checks),
+      ...[...assumed].filter((number) => !created.has(number)).map(dataKeyExists),
+    ];
+    const sealed: Commit = {
+      ...commit,
+      ...(checks.length + own.length > 0 && {
+        checks: own.length > 0 ? withoutRepetition([...sealedChecks, ...own]) : sealedChecks,
+      }),
+      ...(puts.length + created.size > 0 && { puts: [...sealedPuts, ...[...created.values()].flatMap((e) => e.puts)] }),
+      ...(deletes.length > 0 && { deletes: deletes.flatMap(withoutEncryption) }),
+      ...(items.length > 0 && { items: sealedItems }),
+      ...(blobs.length > 0 && { blobs: blobs.map((blob) => this.#sealBlob(blob)) }),
+    };
+    return {
+      commit: sealed,
+      created: [...created.values()].map(({ key }) => key),
+      internal: new Set(own.map(({ key }) => key)),
+      expected,
+    };
+  }
+
+  #sealItems(batch: ItemBatch, key: DataKey): ItemBatch {
+    const { tape } = batch;
+    const seal = (first: number, items: readonly Frame[]): Frame[] =>
+      items.map((frame, index) => this.#frames.sealItem(key, tape, first + index, frame));
+    if ("first" in batch) return { tape: tapeBelow(tape), first: batch.first, items: seal(batch.first, batch.items) };
+    const { items, counter } = batch;
+    const build = (first: number): readonly Frame[] => seal(first, typeof items === "function" ? items(first) : items);
+    return { tape: tapeBelow(tape), counter, items: build };
+  }
+
+  #sealBlob(blob: BlobUse): BlobUse {
+    if (!blob.bytes) return blob;
+    const sealed = this.#frames.sealBlob(blob.bytes);
+    if (sealed.hash === blob.hash) return sealed;
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `The blob ${blob.hash} does not have the name that its bytes have in the encrypted store ${this.#store.url}. Nothing was written.`,
+    );
+  }
+}
+
+type SealedCheck = Extract<Check, { readonly value: string | undefined }> & { readonly value: string };
+
+function isSealedCheck(check: Check): check is SealedCheck {
+  return "value" in check && check.value !== undefined && !isReadable(check.key);
+}
+
+/** The numbers of sessions and conversations that the values of a commit contain, by the keys of their records. */
+function numbersIn({ checks = [], puts = [] }: Commit): Map<string, number> {
+  const numbers = new Map<string, number>();
+  for (const each of [...checks, ...puts]) {
+    const value = "value" in each ? each.value : undefined;
+    const number = value === undefined ? undefined : numberInValue(each.key, value);
+    const source = number === undefined ? undefined : keySourceOf(each.key);
+    if (number !== undefined && typeof source === "object") numbers.set(source.record, number);
+  }
+  return numbers;
+}
+
+/** The numbers that a commit gives to new sessions and conversations: they have no data key yet. */
+function newNumbersIn({ puts = [] }: Commit): Set<number> {
+  const fresh = new Set<number>();
+  const written = new Set(puts.map(({ key }) => key));
+  for (const { key, value } of puts) {
+    const number = numberInValue(key, value);
+    if (number === undefined) continue;
+    if (written.has(sessionNumberKey(number)) || written.has(conversationNumberKey(number))) fresh.add(number);
+  }
+  return fresh;
+}
+
+/** The parts of what is deleted that are not records of the encryption. A single data key may be deleted. */
+function withoutEncryption(target: string | KeyRange): readonly (string | KeyRange)[] {
+  if (typeof target === "string") return [target];
+  return aroundEncryption(target);
+}
+
+function dataKeyExists(number: number): Check {
+  return { key: recordOfDataKey(number), exists: true };
+}
+
+function withoutRepetition(checks: readonly Check[]): readonly Check[] {
+  const seen = new Set<string>();
+  return checks.filter((check) => {
+    const name = JSON.stringify(check);
+    return seen.size < seen.add(name).size;
+  });
+}

@@ -1,0 +1,125 @@
+/**
+ * A data key, and the frames that it encrypts.
+ *
+ * A frame is `version | key | nonce | ciphertext | tag`, encrypted with AES-256-GCM. What authenticates it besides its content is its
+ * place: the store, the kind of data, the key of the record or the number of the item, and the references, which stay readable. So a
+ * frame that was moved, swapped or copied from another store does not decrypt.
+ *
+ * The nonce is derived from place and content with a key of its own. The same content at the same place is therefore the same
+ * frame: a check of a value compares frames, in any process, and repeating a commit writes the same. Two contents never share a
+ * nonce, unless 96 bits of SHA-256 collide. What this reveals is only that a record has a value that it had before.
+ */
+import crypto, { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
+import { CIPHER, deriveKey, NONCE_BYTES, TAG_BYTES } from "./master-key.js";
+
+const VERSION = 1;
+/** The most bytes of a version and a key number. */
+const MAX_HEAD = 9;
+
+/** A frame, without the key that decrypts it. */
+export interface ParsedFrame {
+  /** The number of the data key: that of a session or conversation, or {@link STORE_KEY}. */
+  readonly key: number;
+  readonly nonce: Uint8Array;
+  readonly content: Uint8Array;
+  readonly tag: Uint8Array;
+}
+
+/** The number of the data key of what belongs to no session or conversation. */
+export const STORE_KEY = -1;
+
+/** Parses the number of the data key; `undefined` if this is not the beginning of a frame. */
+export function parseHead(bytes: Uint8Array): { readonly key: number; readonly end: number } | undefined {
+  if (bytes[0] !== VERSION) return undefined;
+  let end = 1;
+  let number = 0;
+  for (let factor = 1, byte = 128; byte >= 128; factor *= 128) {
+    if (end >= Math.min(bytes.length, MAX_HEAD)) return undefined;
+    number += ((byte = bytes[end++] as number) & 127) * factor;
+  }
+  return { key: number - 1, end };
+}
+
+/** Splits a frame; `undefined` if it is not one. */
+export function parseFrameBytes(bytes: Uint8Array): ParsedFrame | undefined {
+  const head = parseHead(bytes);
+  if (!head) return undefined;
+  const at = head.end;
+  const end = bytes.length - TAG_BYTES;
+  if (end - at < NONCE_BYTES) return undefined;
+  return {
+    key: head.key,
+    nonce: bytes.subarray(at, at + NONCE_BYTES),
+    content: bytes.subarray(at + NONCE_BYTES, end),
+    tag: bytes.subarray(end),
+  };
+}
+
+/** `crypto.hash` takes half the time, because it creates no object, but not every runtime has it. */
+const sha256: (text: string) => Buffer =
+  "hash" in crypto
+    ? (text) => crypto.hash("sha256", text, "buffer")
+    : (text) => crypto.createHash("sha256").update(text).digest();
+
+export class DataKey {
+  readonly #head: Buffer;
+  readonly #encrypting: Buffer;
+  /** A block of SHA-256: 64 hexadecimal digits. */
+  readonly #nonceKey: string;
+
+  /** @param key 32 random bytes */
+  constructor(
+    readonly number: number,
+    key: Uint8Array,
+  ) {
+    const head = [VERSION];
+    let value = number + 1;
+    for (; value >= 128; value = Math.floor(value / 128)) head.push((value % 128) | 128);
+    head.push(value);
+    this.#head = Buffer.from(head);
+    this.#encrypting = deriveKey(key, "encryption");
+    this.#nonceKey = deriveKey(key, "nonces").toString("hex");
+  }
+
+  /** Encrypts a string for a place. */
+  seal(place: string, text: string): Buffer {
+    // A hash with a secret prefix. Its length cannot be extended, because more than half of it is cut off.
+    const nonce = sha256(`${this.#nonceKey}${place.length}:${place}${text}`).subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, this.#encrypting, nonce).setAAD(Buffer.from(place));
+    const content = cipher.update(text, "utf8");
+    cipher.final();
+    return Buffer.concat([this.#head, nonce, content, cipher.getAuthTag()]);
+  }
+
+  /** Decrypts a frame; `undefined` if it was changed or belongs to another place. */
+  open(place: string, frame: ParsedFrame): string | undefined {
+    return this.#decrypt(place, frame)?.toString("utf8");
+  }
+
+  sealBytes(place: string, bytes: Uint8Array): Buffer {
+    const nonce = createHmac("sha256", this.#nonceKey).update(place).update(bytes).digest().subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, this.#encrypting, nonce).setAAD(Buffer.from(place));
+    const content = cipher.update(bytes);
+    cipher.final();
+    return Buffer.concat([this.#head, nonce, content, cipher.getAuthTag()]);
+  }
+
+  openBytes(place: string, frame: ParsedFrame): Uint8Array | undefined {
+    const bytes = this.#decrypt(place, frame);
+    // Not a Buffer, and not a part of one: callers may keep it.
+    return bytes && new Uint8Array(bytes);
+  }
+
+  #decrypt(place: string, { nonce, content, tag }: ParsedFrame): Buffer | undefined {
+    const decipher = createDecipheriv(CIPHER, this.#encrypting, nonce, { authTagLength: TAG_BYTES });
+    decipher.setAAD(Buffer.from(place)).setAuthTag(tag);
+    const decrypted = decipher.update(content);
+    try {
+      decipher.final();
+      return decrypted;
+    } catch {
+      // The tag does not fit.
+      return undefined;
+    }
+  }
+}

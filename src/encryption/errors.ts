@@ -1,0 +1,35 @@
+/** The errors of opening an encrypted store, and of one whose key is missing. */
+import { SavepointError } from "../errors.js";
+
+/** The error for an encrypted store that was opened without a key. */
+export function keyRequired(url: string): SavepointError<"KEY_REQUIRED"> {
+  return new SavepointError(
+    "KEY_REQUIRED",
+    `The store ${url} is encrypted. Open it with \`encryption: { key }\`, or name the file with its key in SAVEPOINT_KEY_FILE. Nothing was changed.`,
+  );
+}
+
+/** The error for data that none of the keys decrypts. @param fingerprint that of the key which is needed */
+export function wrongKey(url: string, fingerprint: string): SavepointError<"WRONG_KEY"> {
+  return new SavepointError(
+    "WRONG_KEY",
+    `The store ${url} needs the encryption key with the fingerprint ${fingerprint}, which is not among the keys that it was opened with. Open it with this key, or with both if the key was changed. Nothing was changed.`,
+    { details: { fingerprint } },
+  );
+}
+
+/** The error for a key for a store that is not encrypted. */
+export function notEncrypted(url: string): SavepointError<"NOT_ENCRYPTED"> {
+  return new SavepointError(
+    "NOT_ENCRYPTED",
+    `The store ${url} is not encrypted, and a key was given. To encrypt it, open it without \`encryption\` and call \`sp.rekey({ to: { key } })\` or run "savepoint rekey". Nothing was changed.`,
+  );
+}
+
+/** The error for records of the encryption that were changed or lost. */
+export function damagedEncryption(url: string, what: string): SavepointError<"DAMAGED"> {
+  return new SavepointError(
+    "DAMAGED",
+    `Cannot decrypt the store ${url}: ${what}. Restore the store from a backup. Nothing was changed.`,
+  );
+}

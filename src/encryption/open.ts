@@ -1,0 +1,53 @@
+/** Opens the encryption of a store, and creates it for an empty one. Fails if keys and store do not fit. */
+import { randomBytes } from "node:crypto";
+import { isSavepointError } from "../errors.js";
+import { ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
+import type { KeyRange, RecordResult, Store } from "../store/index.js";
+import { currentMasterKey, DataKeys } from "./data-keys.js";
+import { notEncrypted } from "./errors.js";
+import type { KeyRing } from "./key-ring.js";
+import { KEY_BYTES } from "./master-key.js";
+import { encodeDataKey, encodeHeader, type Header, placeOfDataKey } from "./records.js";
+
+const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
+const STORE_ID_BYTES = 16;
+
+/** The record of the encryption of a store; `undefined` if it is not encrypted. */
+export async function readHeader(store: Store): Promise<RecordResult | undefined> {
+  return (await store.get([ENCRYPTION_KEY]))[0];
+}
+
+/**
+ * Opens the data keys of an encrypted store. An empty store becomes encrypted, unless it must not be written.
+ *
+ * @throws NOT_ENCRYPTED for a store with plain data, WRONG_KEY, DAMAGED
+ */
+export async function openDataKeys(store: Store, ring: KeyRing, isWritable: boolean): Promise<DataKeys> {
+  const header = await readHeader(store);
+  if (header) return DataKeys.open(store, ring, header);
+  const [any] = await store.list(EVERYTHING, { limit: 1 });
+  if (any || !isWritable) throw notEncrypted(store.url);
+  return createEncryption(store, ring, "ready");
+}
+
+/** Creates the records of the encryption; those of another process, if that was faster. */
+export async function createEncryption(store: Store, ring: KeyRing, state: Header["state"]): Promise<DataKeys> {
+  const { key, puts } = await currentMasterKey(store, ring);
+  const header: Header = { store: randomBytes(STORE_ID_BYTES).toString("base64url"), key: key.fingerprint, state };
+  const wrapped = key.wrap(randomBytes(KEY_BYTES), placeOfDataKey(header, STORE_DATA_KEY));
+  try {
+    await store.commit({
+      checks: [ENCRYPTION_KEY, STORE_DATA_KEY].map((record) => ({ key: record, value: undefined })),
+      puts: [
+        { key: ENCRYPTION_KEY, value: encodeHeader(header, key) },
+        { key: STORE_DATA_KEY, value: encodeDataKey({ key: key.fingerprint, wrapped }) },
+        ...puts,
+      ],
+    });
+  } catch (error) {
+    if (!isSavepointError(error, "CONFLICT")) throw error;
+  }
+  const record = await readHeader(store);
+  if (!record) throw notEncrypted(store.url);
+  return DataKeys.open(store, ring, record);
+}
