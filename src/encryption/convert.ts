@@ -1,7 +1,7 @@
 /**
  * Encrypts a plain store.
  *
- * The header is written first, with the state `converting`: from then on the store opens only with its key, and whoever opens it
+ * The header is written first, with the state `converting`: from then on the store opens only with its key, and that process
  * completes the conversion. Items are copied to the tapes of the encrypted store, records are replaced one by one, and everything
  * plain is deleted at the end. Each step finds what it has done before, so the conversion may be interrupted at any point.
  */

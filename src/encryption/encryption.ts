@@ -139,10 +139,10 @@ export class Encryption {
 
 /**
  * A store without a key. A read that finds the header of an encrypted store fails, which is the first read of every process. So does
- * the first commit, if the store was encrypted in between. From then on, the process is registered, and nobody encrypts the store.
+ * the first commit, if the store was encrypted in between. From then on, the process is registered, which prevents that.
  */
 function plainView(store: Store): Store {
-  // Nobody else can open such a store.
+  // No other process can open such a store.
   if (!store.capabilities.durable) return store;
   let isChecked = false;
   const list: Store["list"] = async (range, options) => {

@@ -16,7 +16,8 @@ export async function encryptedView(store: Store): Promise<Store> {
 
 /** @param inner its crash module opens the store encrypted */
 export function encryptedHarness(inner: StoreHarness): StoreHarness {
-  const { reopen, damage, crash } = inner;
+  const [reopen, damage] = [inner.reopen?.bind(inner), inner.damage?.bind(inner)];
+  const { crash } = inner;
   return {
     setup: async () => {
       const setup = await inner.setup();

@@ -26,10 +26,12 @@ describe("sp.rekey()", () => {
     const sp = await open(store, BOTH);
     await sp.session("new one").save({ n: 1 });
     const uses = await sp.keys();
-    expect(uses.map(({ name, current }) => [name, current]).sort()).toEqual([
-      ["new", false],
-      ["old", true],
-    ]);
+    expect(new Map(uses.map(({ name, current }) => [name, current]))).toEqual(
+      new Map([
+        ["new", false],
+        ["old", true],
+      ]),
+    );
     const seen: number[] = [];
     const report = await sp.rekey({ onProgress: ({ done }) => void seen.push(done) });
     expect(report.keys).toBe(uses.find(({ name }) => name === "old")?.dataKeys);

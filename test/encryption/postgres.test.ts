@@ -1,0 +1,57 @@
+import { expect, it } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import { dropSchema, newPostgresUrl, query } from "../postgres/schemas.js";
+import { CANARY, contentOf, fill, NEW, OLD } from "./lab.js";
+
+/** Everything that the tables of a store contain. */
+async function rowsOf(url: string): Promise<string> {
+  const names = await query<{ name: string }>(
+    url,
+    "SELECT relname AS name FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind IN ('r', 'm')",
+  );
+  const texts: string[] = [];
+  for (const { name } of names) {
+    const rows = await query<Record<string, unknown>>(url, `SELECT * FROM {schema}."${name}"`);
+    for (const row of rows) {
+      for (const value of Object.values(row))
+        texts.push(Buffer.isBuffer(value) ? value.toString("latin1") : String(value));
+    }
+  }
+  expect(names.length).toBeGreaterThan(3);
+  return texts.join("\n");
+}
+
+it("an encrypted PostgreSQL store has no plain text in any table, before and after its key is changed", async () => {
+  const url = newPostgresUrl();
+  const sp = await Savepoint.open(url, { durability: "process", encryption: { key: OLD } });
+  await fill(sp);
+  const content = await contentOf(sp);
+  await sp.compact();
+  await sp.close();
+  expect(await rowsOf(url)).not.toContain("canary");
+  const rotating = await Savepoint.open(url, {
+    durability: "process",
+    encryption: { current: "new", keys: { new: NEW, old: OLD } },
+  });
+  expect((await rotating.rekey()).keys).toBeGreaterThan(3);
+  await rotating.close();
+  const reopened = await Savepoint.open(url, { durability: "process", encryption: { key: NEW } });
+  expect(await contentOf(reopened)).toEqual(content);
+  await reopened.close();
+  await dropSchema(url);
+});
+
+it("a plain PostgreSQL store that is encrypted has no plain text in any table", async () => {
+  const url = newPostgresUrl();
+  const sp = await Savepoint.open(url, { durability: "process" });
+  await fill(sp);
+  const content = await contentOf(sp);
+  await sp.search(CANARY);
+  expect(await rowsOf(url)).toContain("canary");
+  await sp.rekey({ to: { key: OLD } });
+  expect(await rowsOf(url)).not.toContain("canary");
+  expect(await contentOf(sp)).toEqual(content);
+  await sp.close();
+  await expect(Savepoint.open(url)).rejects.toMatchObject({ code: "KEY_REQUIRED" });
+  await dropSchema(url);
+});
