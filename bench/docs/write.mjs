@@ -101,12 +101,15 @@ function chart(name) {
 
 /** @param {string} bench @param {string} prefix @param {(value: number) => string} show @returns {import("./chart.mjs").Bar[]} */
 function barsOf(bench, prefix, show) {
-  return Object.entries(main.get(bench)?.figures ?? {})
-    .filter(([key]) => key.startsWith(prefix))
-    .map(([key, value]) => {
-      const label = key.slice(prefix.length);
-      return { label, value, text: show(value), ours: label.startsWith("Savepoint") };
-    });
+  return (
+    Object.entries(main.get(bench)?.figures ?? {})
+      // What a noisy run measured as less than nothing has no bar.
+      .filter(([key, value]) => key.startsWith(prefix) && value > 0)
+      .map(([key, value]) => {
+        const label = key.slice(prefix.length);
+        return { label, value, text: show(value), ours: label.startsWith("Savepoint") };
+      })
+  );
 }
 
 /** @type {Record<string, () => { title: string; note: string; bars: import("./chart.mjs").Bar[]; log: boolean }>} */

@@ -1,8 +1,8 @@
 // The peers live in bench/peers, so that the package does not depend on them; they are installed when first needed.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const folder = fileURLToPath(new URL("../peers/", import.meta.url));
@@ -10,11 +10,35 @@ const folder = fileURLToPath(new URL("../peers/", import.meta.url));
 /** LangGraph's `SqliteSaver`. */
 export async function loadSqliteSaver() {
   install();
-  if (!existsSync(join(folder, "node_modules", "better-sqlite3", "build"))) {
-    console.error("building better-sqlite3, which may take minutes");
-    npm("rebuild", "better-sqlite3");
-  }
+  prepareSqlite();
   return (await load("@langchain/langgraph-checkpoint-sqlite")).SqliteSaver;
+}
+
+/** Makes better-sqlite3 the one of this version of Node: it is compiled once for each, and copied into its place. */
+function prepareSqlite() {
+  const { modules: abi } = process.versions;
+  const home = join(folder, "node_modules", "better-sqlite3");
+  const [compiled, mark] = [join(home, "build", "Release", "better_sqlite3.node"), join(home, "bench-abi")];
+  if (existsSync(mark) && readFileSync(mark, "utf8") === abi) return;
+  const kept = join(home, `bench-${abi}.node`);
+  if (existsSync(kept)) {
+    // Renamed, because another process may have loaded the old one.
+    copyFileSync(kept, `${compiled}.new`);
+    renameSync(`${compiled}.new`, compiled);
+  } else {
+    console.error(`compiling better-sqlite3 for Node ${process.version}, which may take minutes`);
+    // npm runs on this Node, and its compiler uses the headers that came with it. In the npm package they are beside the binary.
+    const bin = dirname(realpathSync(process.execPath));
+    const root = dirname(bin);
+    const packaged = join(root, "node_modules", `node-${process.platform}-${process.arch}`);
+    const headers = [root, packaged].find((each) => existsSync(join(each, "include", "node", "node.h")));
+    npm(["rebuild", "better-sqlite3"], {
+      PATH: `${bin}${delimiter}${process.env["PATH"]}`,
+      ...(headers !== undefined && { npm_config_nodedir: headers }),
+    });
+    copyFileSync(compiled, kept);
+  }
+  writeFileSync(mark, abi);
 }
 
 /** LangGraph's `PostgresSaver`. */
@@ -48,11 +72,15 @@ function install() {
   if (names.every((name) => existsSync(join(folder, "node_modules", name)))) return;
   console.error("installing the peers");
   // What has to be compiled is compiled for whoever needs it.
-  npm("ci", "--ignore-scripts");
+  npm(["ci", "--ignore-scripts"]);
 }
 
-/** @param {string[]} args */
-function npm(...args) {
-  const { status } = spawnSync("npm", args, { cwd: folder, stdio: ["ignore", "inherit", "inherit"] });
+/** @param {string[]} args @param {NodeJS.ProcessEnv} [env] */
+function npm(args, env = {}) {
+  const { status } = spawnSync("npm", args, {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   if (status !== 0) throw new Error(`npm ${args.join(" ")} failed: the peers could not be installed`);
 }
