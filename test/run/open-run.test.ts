@@ -90,6 +90,35 @@ describe.each(KINDS)("open runs on $name", (kind) => {
     expect([world.count("charge"), world.count("model 1"), world.count("model 2")]).toEqual([1, 1, 1]);
   });
 
+  it("an open run waits for the answers to its questions, keeps its state, and gets each answer once it is recorded", async () => {
+    const world = new World();
+    const ask = async (run: OpenRun<State>): Promise<unknown[]> => {
+      run.state.said.push(await run.llm(() => world.do("model 1", "ask")));
+      return Promise.all([run.ask("Which one?"), run.ask({ text: "Really?", data: { id: 1 } }), run.ask("Really?")]);
+    };
+    const work = async (): Promise<unknown> => ask(await open(await lab.open(), { turn: "one" }));
+    const error = await errorOf(work());
+    expect(error).toMatchObject({ code: "OUTCOME_UNKNOWN", details: { questions: [{ kind: "ask" }, {}, {}] } });
+    expect((error as Error).message).toMatch(
+      /waits for a person: Which one\? Answer with sp\.answer\(session, value\)/,
+    );
+    const sp = await lab.open();
+    expect(await sp.session("s").latest()).toMatchObject({ status: "waiting", state: { said: ["ask"] } });
+    const [first, second, third] = (await sp.sessions.load("s"))?.questions ?? [];
+    expect(second).toMatchObject({ text: "Really?", data: { id: 1 } });
+    await sp.answer("s", "that one", { question: first?.id ?? "" });
+    await sp.answer("s", "no", { question: third?.id ?? "" });
+    // One answer is missing.
+    expect(await codeOf(work())).toBe("OUTCOME_UNKNOWN");
+    expect((await sp.sessions.load("s"))?.questions).toHaveLength(1);
+    await sp.answer("s", "yes", { question: second?.id ?? "" });
+    const run = await open(sp, { turn: "one" });
+    expect(await ask(run)).toEqual(["that one", "yes", "no"]);
+    expect((await run.complete()).state).toEqual({ said: ["ask"] });
+    expect(await ask(await open(sp, { turn: "one" }))).toEqual(["that one", "yes", "no"]);
+    expect(world.count("model 1")).toBe(1);
+  });
+
   it.each([
     ["retry", 2, "receipt"],
     ["fail", 1, "OUTCOME_UNKNOWN"],
