@@ -15,6 +15,7 @@ import {
   decodeStatusNote,
   isId,
   itemsOfJournal,
+  itemsOfStream,
   itemsOfRun,
   piecesOf,
   validateRecord,
@@ -183,7 +184,10 @@ class SessionCheck extends ReferenceCheck {
     const checked = validateRecord({ key: `r\tsession\t${key}`, value, refs: "" });
     if ("unreadable" in checked) throw damagedBundle(`a run is invalid: ${checked.unreadable}`);
     if (part !== "j") return;
-    this.use(itemsOfJournal(decodeJournal(value)));
+    const journal = decodeJournal(value);
+    this.use(itemsOfJournal(journal));
+    const stream = itemsOfStream(journal);
+    if (stream) this.use(stream);
   }
 }
 

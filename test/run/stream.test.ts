@@ -1,6 +1,6 @@
 // The recorded deltas of runs: any process reads them from the beginning and follows them, each part once.
 import { describe, expect, it } from "vitest";
-import { defineAgent } from "../../src/index.js";
+import { defineAgent, Savepoint } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
 import { codeOf, createGate, KINDS, useLab } from "./lab.js";
 import { ALL, GO, Reading, Speaker, WORDS } from "./speaker.js";
@@ -191,6 +191,28 @@ describe.each(KINDS)("the recorded deltas of a run on $name", (kind) => {
       expect(await countDeltas(lab.store())).toBe(0);
     },
   );
+
+  it("are in a bundle of a run in progress, so that it is continued elsewhere", async () => {
+    const sp = await lab.open();
+    const speaker = new Speaker(WORDS);
+    speaker.say(2);
+    await sp.start(speaker.agent, GO);
+    await new Reading(sp).untilText("one two ");
+    const bytes = await (await lab.open()).export({ session: "s" }).bytes();
+    const other = await Savepoint.open("memory:");
+    await other.import(bytes, { runs: "live" });
+    expect(await other.verify({ deep: true })).toMatchObject({ ok: true });
+    const again = new Speaker(["one", "zwei"]);
+    again.say(1);
+    const reading = new Reading(other);
+    const [run] = await other.recover([again.agent]);
+    await reading.untilText("one ");
+    again.say(2);
+    await run?.result();
+    await reading.ended;
+    expect([reading.text, reading.resets]).toEqual(["one zwei ", 0]);
+    await other.close();
+  });
 
   it("survive a garbage collection while the run is in progress", async () => {
     const sp = await lab.open();

@@ -27,6 +27,8 @@ const INTERVAL = 40;
 const MAX_PENDING = 262_144;
 /** The most characters of a turn. Later deltas are not recorded, and readers get an error. */
 const MAX_RECORDED = 16 * 2 ** 20;
+/** Items that are read with one request. */
+const PAGE_ITEMS = 64;
 /** The name of the entry after the last one that was recorded. */
 export const OVERFLOW = "\toverflow";
 
@@ -189,12 +191,9 @@ export class StreamRecorder {
   }
 
   /** Prepares a write: reads what is stored again if a part of it is removed. No other write is in progress. */
-  async prepare({ number, tape, stream }: JournalRecord): Promise<void> {
+  async prepare(journal: JournalRecord): Promise<void> {
     if (!this.#keep) return;
-    const { registry, store } = this.#context;
-    const span = { tape: tapeName(number, streamTape(tape)), start: stream?.first ?? 0, count: stream?.count ?? 0 };
-    const frames = span.count > 0 && !stream?.isEnded ? await store.items([span]) : [];
-    const stored = frames.flatMap((frame) => readItem(frame, registry));
+    const stored = await this.#readStored(journal);
     // Read only now: more may have been removed in the meantime.
     const kept = stored.filter(this.#keep);
     this.#keep = undefined;
@@ -207,6 +206,21 @@ export class StreamRecorder {
     for (const entry of kept) this.#note(entry);
     this.#pendingSize = this.#pending.reduce((sum, entry) => sum + sizeOf(entry), 0);
     if (this.#isNew) this.#recorded = this.#pendingSize;
+  }
+
+  async #readStored({ number, tape, stream }: JournalRecord): Promise<StreamEntry[]> {
+    if (!stream || stream.isEnded) return [];
+    const { registry, store } = this.#context;
+    const stored: StreamEntry[] = [];
+    const end = stream.first + stream.count;
+    for (let start = stream.first; start < end; start += PAGE_ITEMS) {
+      const span = { tape: tapeName(number, streamTape(tape)), start, count: Math.min(PAGE_ITEMS, end - start) };
+      const frames = await store.items([span]);
+      // A record that another program has written may name more items than there are.
+      if (!frames.some((frame) => "json" in frame)) break;
+      stored.push(...frames.flatMap((frame) => readItem(frame, registry)));
+    }
+    return stored;
   }
 
   /** The part of the next write; `undefined` if there is none. Call {@link written} when it is committed. */
