@@ -49,6 +49,7 @@ export type SavepointErrorCode =
   | "UNANSWERED_TOOL_CALLS"
   | "UNAVAILABLE"
   | "UNFINISHED_TURN"
+  | "UNSAFE_KEY_FILE"
   | "UNSAFE_STORE"
   | "WRONG_KEY";
 

@@ -72,6 +72,7 @@ export type {
   Usage,
 } from "./records/index.js";
 export type { KnownBackup, MeasuredBackup } from "./bundle/index.js";
+export { readKeyFile } from "./encryption/index.js";
 export type { EncryptionOptions, KeyProvider, KeyUse, RekeyProgress, RekeyReport } from "./encryption/index.js";
 export type { EraseOptions, EraseProgress, EraseReport, EraseTarget } from "./erasure/index.js";
 export type { CollectOptions, CollectReport } from "./gc/index.js";

@@ -54,6 +54,15 @@ export class Cli {
    * loaded here and not earlier, so that help and usage errors are fast.
    */
   async open(options: OpenOptions = { create: false }, url = this.#common.store): Promise<Savepoint> {
+    return this.#open({ ...(await this.readKeys()), ...options }, url);
+  }
+
+  /** Opens a plain store, although SAVEPOINT_KEY_FILE names keys. It must exist. */
+  openPlain(): Promise<Savepoint> {
+    return this.#open({ create: false }, this.#common.store);
+  }
+
+  async #open(options: OpenOptions, url: string | undefined): Promise<Savepoint> {
     const { findStore, Savepoint } = await import("../index.js");
     const { cwd, env } = this.io;
     const on = {
@@ -61,8 +70,17 @@ export class Cli {
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
         this.output.warn(`${message}: ${(error as Error).message}`),
     };
-    this.#store = await Savepoint.open(resolveStoreUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
+    const target = resolveStoreUrl(url ?? findStore(cwd, env), cwd);
+    this.#store = await Savepoint.open(target, { on, ...options });
     return this.#store;
+  }
+
+  /** The option `encryption` for opening a store: the keys in the file that SAVEPOINT_KEY_FILE names; no option if it is not set. */
+  async readKeys(): Promise<Pick<OpenOptions, "encryption">> {
+    const path = this.io.env["SAVEPOINT_KEY_FILE"];
+    if (!path) return {};
+    const { readKeyFile } = await import("../index.js");
+    return { encryption: await readKeyFile(this.resolvePath(path)) };
   }
 
   /** Opens the store read-only: for verbs that only show something. Nothing is written to it. */

@@ -30,14 +30,18 @@ const BY_ERROR_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
   INVALID_ARGUMENT: EXIT.usage,
   INVALID_ID: EXIT.usage,
   INVALID_URL: EXIT.usage,
+  KEY_REQUIRED: EXIT.noStore,
   NOT_A_STORE: EXIT.noStore,
+  NOT_ENCRYPTED: EXIT.noStore,
   SESSION_DELETED: EXIT.notFound,
   SESSION_NOT_FOUND: EXIT.notFound,
   STORE_NOT_FOUND: EXIT.noStore,
   STORE_TOO_NEW: EXIT.needsMigration,
   STORE_TOO_OLD: EXIT.needsMigration,
   UNAVAILABLE: EXIT.noStore,
+  UNSAFE_KEY_FILE: EXIT.noStore,
   UNSAFE_STORE: EXIT.noStore,
+  WRONG_KEY: EXIT.noStore,
 };
 
 export function exitCodeForError(code: SavepointErrorCode): ExitCode {

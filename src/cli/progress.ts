@@ -4,7 +4,7 @@ import type { OutputStream } from "./io.js";
 import { truncate } from "./terminal-text.js";
 
 /** What is counted. */
-export type ProgressUnit = "checkpoints" | "sessions" | "bytes";
+export type ProgressUnit = "checkpoints" | "sessions" | "bytes" | "data keys" | "tapes";
 
 export interface ProgressOptions<Unit extends ProgressUnit = ProgressUnit> {
   /** The work, such as "Verifying". */

@@ -8,6 +8,7 @@
 export { Encryption, type KeyUse } from "./encryption.js";
 export { encryptStore } from "./encrypted-store.js";
 export { keyRequired } from "./errors.js";
+export { readKeyFile } from "./key-file.js";
 export {
   type EncryptionOptions,
   type KeyProvider,

@@ -17,6 +17,7 @@ import { fork } from "./fork.js";
 import { importVerb } from "./import.js";
 import { init } from "./init.js";
 import { journal } from "./journal.js";
+import { keygen } from "./keygen.js";
 import { label } from "./label.js";
 import { log } from "./log.js";
 import { mcp } from "./mcp.js";
@@ -25,6 +26,7 @@ import { pin } from "./pin.js";
 import { prune } from "./prune.js";
 import { queue } from "./queue.js";
 import { recover } from "./recover.js";
+import { rekey } from "./rekey.js";
 import { repair } from "./repair.js";
 import { restore } from "./restore.js";
 import { rewind } from "./rewind.js";
@@ -72,10 +74,12 @@ export const VERBS: readonly Verb[] = [
   repair,
   prune,
   erase,
+  rekey,
   compact,
   exportVerb,
   importVerb,
   init,
+  keygen,
   migrate,
   doctor,
   mcp,

@@ -39,7 +39,7 @@ export const migrate = defineVerb<{ readonly to?: string }>({
       throw usageError("A store in memory ends with this command. Name a store on disk or a database.");
     }
     const { Savepoint } = await import("../../index.js");
-    const other = await Savepoint.open(to);
+    const other = await Savepoint.open(to, await cli.readKeys());
     try {
       const { checkpoints } = await sp.stats();
       const progress = { label: "Copying", unit: "checkpoints", total: checkpoints } as const;

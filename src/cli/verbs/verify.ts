@@ -1,4 +1,4 @@
-import type { VerifyOptions, VerifyReport } from "../../index.js";
+import type { KeyUse, VerifyOptions, VerifyReport } from "../../index.js";
 import { parseFraction } from "../arguments.js";
 import { findCheckpoint, requireScope } from "../checkpoint-lookup.js";
 import { EXIT } from "../exit-codes.js";
@@ -43,15 +43,25 @@ export const verify = defineVerb<Options>({
         onProgress,
       }),
     );
-    const { ok, problems } = report;
+    const { ok, problems, keys = [] } = report;
     await cli.output.result(report, () => [
       ...problems.map(({ place, reason }) => colored`${cli.output.colors.red("damaged")}  ${place}: ${reason}`),
       `${ok ? "No damage" : formatCount(problems.length, "problem")} found in ${describeScope(report)}.`,
+      ...keys.map(describeKey),
     ]);
     if (!ok && bundle === undefined) cli.output.note("To repair: savepoint repair --from ./backups");
     return ok ? EXIT.ok : EXIT.damage;
   },
 });
+
+function describeKey({ name = "without a name", fingerprint, current, dataKeys }: KeyUse): string {
+  const use = current
+    ? "the current key"
+    : dataKeys > 0
+      ? 'still needed: run "savepoint rekey"'
+      : "not needed any more";
+  return `Key ${name} (${fingerprint}): ${formatCount(dataKeys, "data key")}, ${use}.`;
+}
 
 /** What was checked. */
 function describeScope({ records, sessions, checkpoints, conversations, items, deep }: VerifyReport): string {
