@@ -49,7 +49,9 @@ async function tuples(saver: SavepointSaver | MemorySaver): Promise<CheckpointTu
 
 /** How often a string is in the items of all commits. */
 function timesStored(text: string): number {
-  const items = commits.flatMap(({ items: batches = [] }) => batches.flatMap((batch) => ("first" in batch ? batch.items : [])));
+  const items = commits.flatMap(({ items: batches = [] }) =>
+    batches.flatMap((batch) => ("first" in batch ? batch.items : [])),
+  );
   return items.filter(({ json }) => json.includes(text)).length;
 }
 
@@ -150,7 +152,9 @@ describe("pending writes", () => {
     const written = saver.putWrites(first, [["messages", [long]]], "task");
     const second = await put(saver, first, [message("a"), long]);
     await written;
-    const bytes = commits.slice(-1).flatMap(({ items: batches = [] }) => batches.flatMap((batch) => ("first" in batch ? batch.items : [])));
+    const bytes = commits
+      .slice(-1)
+      .flatMap(({ items: batches = [] }) => batches.flatMap((batch) => ("first" in batch ? batch.items : [])));
     expect(bytes.reduce((sum, { json }) => sum + json.length, 0)).toBeLessThan(LONG.length * 51);
     expect((await fresh().getTuple(first))?.pendingWrites).toEqual([["task", "messages", [long]]]);
     expect((await fresh().getTuple(second))?.checkpoint.channel_values["messages"]).toHaveLength(2);

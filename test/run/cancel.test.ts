@@ -85,7 +85,8 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     let isArmed = false;
     const slow = intercept(lab.store(), {
       commit: async ({ items = [] }) => {
-        if (!isArmed || !items.some((run) => "first" in run && run.items.some(({ json }) => json.includes('"second"')))) return;
+        if (!isArmed || !items.some((run) => "first" in run && run.items.some(({ json }) => json.includes('"second"'))))
+          return;
         isArmed = false;
         expect(await other.cancel("s", "enough")).toBe(true);
       },
