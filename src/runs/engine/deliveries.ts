@@ -28,6 +28,7 @@ export class Deliveries {
   #next = 0;
   /** Whether the step runs with the last result, or the deliveries are closed. */
   #isPaused = false;
+  #isClosed = false;
   #timeout: NodeJS.Timeout | undefined;
   /** The number of results delivered so far. */
   count = 0;
@@ -59,9 +60,15 @@ export class Deliveries {
     this.#deliverNext();
   }
 
-  /** Resolves when all results that the step has requested are delivered. */
+  /** Resolves when all results that the step has requested are delivered, or when the deliveries are closed. */
   async drained(): Promise<void> {
-    while (!this.isQuiet || (this.missing && this.#requested.has(this.missing))) await nextTurn();
+    const isDone = (): boolean => this.#isClosed || (this.isQuiet && !this.#isRequested);
+    while (!isDone()) await nextTurn();
+  }
+
+  /** Whether the step has requested the next recorded result. */
+  get #isRequested(): boolean {
+    return this.missing !== undefined && this.#requested.has(this.missing);
   }
 
   /** Gives the step a limited time to request the next recorded result. */
@@ -74,6 +81,7 @@ export class Deliveries {
     clearTimeout(this.#timeout);
     this.#live.length = 0;
     this.#isPaused = true;
+    this.#isClosed = true;
   }
 
   #deliverNext(): void {
