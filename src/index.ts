@@ -95,6 +95,7 @@ export type {
   LastShutdown,
   Listener,
   Listeners,
+  ListenOptions,
   LoopVerdict,
   RunErrorEvent,
   RunEvent,
