@@ -1,4 +1,4 @@
-// Crews of agents in a durable turn: handoffs, agents as tools, approvals, and everything else that an agent can have.
+// Agents in a durable turn: everything that an agent can have is kept, and what it does is recorded.
 import type * as Core from "@openai/agents-core";
 import {
   Agent,
@@ -13,124 +13,12 @@ import {
   tool,
 } from "@openai/agents-core";
 import { createRequire } from "node:module";
-import { assistantMessage, functionCall, ScriptedModel } from "@openai/agents-core/testing";
+import { assistantMessage, ScriptedModel } from "@openai/agents-core/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Savepoint } from "../../src/index.js";
 import { durable, type OpenAiState, type ToolPolicies } from "../../src/integrations/openai/index.js";
 import { openLab, World } from "../run/lab.js";
-import { isFull } from "../support/runs.js";
-import {
-  call,
-  createClerk,
-  dieIn,
-  type Mode,
-  MODES,
-  type Output,
-  runAgent,
-  say,
-  scriptedModel,
-  serve,
-  shopTools,
-} from "./crew.js";
-
-/** A clerk who asks an adviser, and hands off to a cashier, who charges twice and hands back. */
-function createCrew(world: World): Agent {
-  const adviser = new Agent({
-    name: "adviser",
-    model: scriptedModel(world, "adviser", [call("l1", "look", { what: "price" }), say("It costs 7.")]),
-    tools: shopTools(world).slice(0, 1),
-  });
-  const cashier = new Agent({
-    name: "cashier",
-    // The history of the turn has the replies of all agents.
-    model: scriptedModel(world, "cashier", [
-      [],
-      [],
-      call("c1", "charge", { amount: 7 }),
-      call("b1", "transfer_to_clerk"),
-    ]),
-    tools: shopTools(world).slice(1),
-  });
-  const clerk = new Agent({
-    name: "clerk",
-    model: scriptedModel(world, "clerk", [
-      [
-        ...call("a1", "ask_adviser", { input: "What does it cost?" }),
-        ...call("a2", "ask_adviser", { input: "Really?" }),
-      ],
-      call("h1", "transfer_to_cashier"),
-      [],
-      [],
-      say("Charged 7."),
-    ]),
-    tools: [adviser.asTool({ toolName: "ask_adviser", toolDescription: "Asks." })],
-    handoffs: [cashier],
-  });
-  cashier.handoffs = [handoff(clerk)];
-  return clerk;
-}
-
-const POINTS = [
-  "clerk 0",
-  "adviser 0",
-  "look price",
-  "adviser 1",
-  "clerk 1",
-  "cashier 2",
-  "charge 7",
-  "cashier 3",
-  "clerk 4",
-];
-
-const RETRY: ToolPolicies = { charge: { onUnknown: "retry" }, look: { onUnknown: "retry" } };
-
-describe.each(MODES)("handoffs and agents as tools: %s", (mode) => {
-  it("records the calls of all agents, in the order and under the names of the journal", async (test) => {
-    const lab = await openLab(test);
-    const [sp, world] = [await lab.open(), new World()];
-    const agent = createCrew(world);
-    const bare = await runAgent(mode, createCrew(new World()), "Charge me." as never);
-    const turn = await durable(sp, { session: "s" });
-    const wrapped = turn.agent(agent, RETRY);
-    const result = await runAgent(mode, wrapped, "Charge me." as never, { session: turn.session });
-    const journal = await sp.journal("s").all();
-    expect((await turn.complete(result)).output).toBe("Charged 7.");
-    expect(result.history).toEqual(bare.history);
-    expect(result.lastAgent?.name).toBe("clerk");
-    const names = journal.map(({ kind, name, callId }) => [kind, name, callId ?? ""].join(" ").trim());
-    expect([...new Set(names)].sort()).toEqual([
-      "llm adviser (a1)",
-      "llm adviser (a2)",
-      "llm cashier",
-      "llm clerk",
-      "tool charge c1",
-      "tool look a1/l1",
-      "tool look a2/l1",
-    ]);
-    // Outside of the turn, the agents are as they were.
-    expect((await run(agent, "What does it cost?")).finalOutput).toBe("Charged 7.");
-  });
-
-  it.for(isFull || mode === "run" ? POINTS : ["adviser 1", "charge 7"])(
-    "resumes after a crash in %s, and repeats no recorded effect",
-    async (at, test) => {
-      const lab = await openLab(test);
-      const world = new World();
-      await dieIn(lab, world, at, { mode, agent: createCrew(world), policies: RETRY });
-      const before = [...world.log];
-      const { end } = await serve(await lab.open(), world, { mode, agent: createCrew(world), policies: RETRY });
-      expect(end.output).toBe("Charged 7.");
-      for (const each of POINTS) {
-        const times = each.startsWith("adviser") || each === "look price" ? 2 : 1;
-        // Beside the call that hung, the same call of the parallel agent may have hung too.
-        const repeated = each === at ? [times + 1, times + 2] : [times];
-        const isBeside = before.includes(each) && world.count(each) === times + 1 && at.startsWith("adviser");
-        expect(isBeside || repeated.includes(world.count(each)), `${each}: ${world.log.join(", ")}`).toBe(true);
-      }
-    },
-  );
-});
+import { call, createClerk, dieIn, type Output, say, scriptedModel, serve, shopTools } from "./crew.js";
 
 describe("agents of a durable turn", () => {
   it("can be made with the copy of the SDK that require() loads, and can be wrapped before they become tools", async (test) => {
@@ -217,17 +105,26 @@ describe("agents of a durable turn", () => {
         ],
         callTool: async () => [{ type: "text", text: await world.do("stock", "7 left") }],
       }) as unknown as MCPServer;
-    const agent = (): Agent =>
+    const clerk = (): Agent =>
       new Agent({
         name: "clerk",
         model: scriptedModel(world, "clerk", [call("m1", "stock"), say("7 left.")]),
         mcpServers: [server()],
       });
+    const boss = (): Agent =>
+      new Agent({
+        name: "boss",
+        model: scriptedModel(world, "boss", [call("b1", "ask", { input: "?" }), say("7 left.")]),
+        tools: [clerk().asTool({ toolName: "ask", toolDescription: "Asks." })],
+      });
     const policies: ToolPolicies = { stock: { onUnknown: "retry" } };
-    await dieIn(lab, world, "clerk 1", { agent: agent(), policies });
-    const { end } = await serve(await lab.open(), world, { agent: agent(), policies });
-    expect(end.output).toBe("7 left.");
-    expect(world.count("stock")).toBe(1);
+    for (const [count, agent] of [clerk, boss].entries()) {
+      const options = { turn: `${count}`, policies };
+      await dieIn(lab, world, "clerk 1", { ...options, agent: agent() });
+      const { end } = await serve(await lab.open(), world, { ...options, agent: agent() });
+      expect(end.output).toBe("7 left.");
+      expect(world.count("stock")).toBe(count + 1);
+    }
   });
 
   it("use a local shell and editor, whose calls are recorded, and hosted tools, which are part of the reply", async (test) => {
@@ -399,193 +296,6 @@ describe("agents of a durable turn", () => {
       } else await turn.complete(await running);
     }
     expect(world.log).toEqual(["judge 0", "clerk 0", "judge 0"]);
-  });
-});
-
-describe("approvals", () => {
-  const charge = (world: World, needsApproval: unknown) =>
-    tool({
-      name: "charge",
-      description: "charges a card",
-      parameters: z.object({ amount: z.number().default(500), note: z.string().optional().nullable() }),
-      needsApproval: needsApproval as boolean,
-      execute: async ({ amount }) => world.do(`charge ${amount}`, `charged ${amount}`),
-    });
-
-  const createCashier = (world: World, needsApproval: unknown = true): Agent =>
-    new Agent({
-      name: "cashier",
-      model: scriptedModel(world, "cashier", [
-        [...call("c1", "charge", { amount: 1 }), ...call("c2", "charge", { amount: 2 })],
-        call("c3", "charge", { amount: 3 }),
-        say("Done."),
-      ]),
-      tools: [charge(world, needsApproval)],
-    });
-
-  /** Answers the questions of the session. @returns their texts */
-  async function answer(sp: Savepoint, answers: readonly unknown[]): Promise<string[]> {
-    const { questions = [] } = (await sp.sessions.load("s")) ?? {};
-    for (const [index, { id }] of questions.entries()) await sp.answer("s", answers[index], { question: id });
-    return questions.map(({ text }) => text);
-  }
-
-  it.for(MODES)("wait for a person in another process, and are not asked twice: %s", async (mode, test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    const work = async (sp: Savepoint, as: Mode = mode) =>
-      serve(sp, world, { mode: as, turn: "one", agent: createCashier(world) });
-    const first = await lab.open();
-    const waiting = (await work(first)).end;
-    expect(waiting).toMatchObject({ status: "waiting", session: "s", questions: [{ kind: "ask" }, { kind: "ask" }] });
-    const saved = await first.session<OpenAiState>("s").latest();
-    expect(saved).toMatchObject({
-      status: "waiting",
-      state: { run: { currentStep: { type: "next_step_interruption" } } },
-    });
-    expect(await answer(first, [true, { approved: false, message: "Not that one." }])).toEqual([
-      'May cashier call charge({"amount":1})?',
-      'May cashier call charge({"amount":2})?',
-    ]);
-    expect((await work(await lab.open())).end.status).toBe("waiting");
-    expect(world.log).toEqual(["cashier 0", "charge 1", "cashier 1"]);
-    expect(await answer(await lab.open(), ["yes"])).toEqual(['May cashier call charge({"amount":3})?']);
-    const sp = await lab.open();
-    expect((await work(sp)).end).toMatchObject({ status: "completed", output: "Done." });
-    expect(world.log).toEqual(["cashier 0", "charge 1", "cashier 1", "charge 3", "cashier 2"]);
-    const { state } = (await sp.session<OpenAiState>("s").latest()) as { state: OpenAiState };
-    expect(JSON.stringify(state)).toContain("Not that one.");
-    expect(state.run).toBe(undefined);
-    expect(state.messages.map(({ type }) => type)).toHaveLength(8);
-    // The turn that is completed replays its answers too, in the other mode.
-    expect((await work(sp, mode === "run" ? "stream" : "run")).end.output).toBe("Done.");
-    expect(world.log).toHaveLength(5);
-  });
-
-  it("resume after a crash in an approved tool", async (test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    const options = { turn: "one", agent: createCashier(world), policies: { charge: { onUnknown: "retry" } } as const };
-    const sp = await lab.open();
-    await serve(sp, world, options);
-    await answer(sp, [true, true]);
-    await dieIn(lab, world, "charge 2", { ...options, agent: createCashier(world) });
-    const again = await lab.open();
-    await serve(again, world, { ...options, agent: createCashier(world) });
-    await answer(again, [true]);
-    const { end } = await serve(again, world, { ...options, agent: createCashier(world) });
-    expect(end.output).toBe("Done.");
-    expect(["charge 1", "charge 2", "charge 3"].map((each) => world.count(each))).toEqual([1, 2, 1]);
-  });
-
-  it("save the run state parsed, so that waiting again writes what has changed in it", async (test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    const sp = await lab.open();
-    const long = "x".repeat(20_000);
-    const work = async () => serve(sp, world, { turn: "one", input: long, agent: createCashier(world) });
-    await work();
-    const before = (await sp.stats()).bytes;
-    await answer(sp, [true, true]);
-    await work();
-    const { state } = (await sp.session<OpenAiState>("s").latest()) as { state: OpenAiState };
-    expect(JSON.stringify(state.run).length).toBeGreaterThan(20_000);
-    expect(((await sp.stats()).bytes ?? 0) - (before ?? 0)).toBeLessThan(20_000);
-  });
-
-  it("see the arguments as the tool parses them", async (test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    const seen: unknown[] = [];
-    const agent = new Agent({
-      name: "cashier",
-      model: scriptedModel(world, "cashier", [[functionCall("charge", "{}", { callId: "c1" })], say("Done.")]),
-      tools: [
-        charge(
-          world,
-          async (_context: unknown, input: { amount: number }) => seen.push(input) > 0 && input.amount > 100,
-        ),
-      ],
-    });
-    const { end } = await serve(await lab.open(), world, { agent });
-    expect(end.status).toBe("waiting");
-    expect(seen[0]).toMatchObject({ amount: 500 });
-  });
-
-  it("of an agent that is used as a tool wait and resume too", async (test) => {
-    const lab = await openLab(test);
-    const world = new World();
-    const createBoss = (): Agent =>
-      new Agent({
-        name: "boss",
-        model: scriptedModel(world, "boss", [call("b1", "pay", { input: "Pay." }), say("Paid.")]),
-        tools: [createCashier(world).asTool({ toolName: "pay", toolDescription: "Pays." })],
-      });
-    const work = async () => serve(await lab.open(), world, { turn: "one", agent: createBoss() });
-    expect((await work()).end.status).toBe("waiting");
-    await answer(await lab.open(), [true, false]);
-    expect((await work()).end.status).toBe("waiting");
-    await answer(await lab.open(), [true]);
-    expect((await work()).end).toMatchObject({ status: "completed", output: "Paid." });
-    expect(world.log).toEqual(["boss 0", "cashier 0", "charge 1", "cashier 1", "charge 3", "cashier 2", "boss 1"]);
-  });
-
-  it("save the run state without the context of the program", async (test) => {
-    const lab = await openLab(test);
-    const sp = await lab.open();
-    const secret = { key: "secret", self: {} };
-    secret.self = secret;
-    const boss = new Agent({
-      name: "boss",
-      model: scriptedModel(new World(), "boss", [call("b1", "pay", { input: "Pay." })]),
-      tools: [createCashier(new World()).asTool({ toolName: "pay", toolDescription: "Pays." })],
-    });
-    const { end } = await serve(sp, new World(), { agent: createCashier(new World()), more: { context: secret } });
-    expect(end.status).toBe("waiting");
-    const nested = { ...lab, turn: "one", session: "nested", agent: boss, more: { context: { key: "secret" } } };
-    expect((await serve(sp, new World(), nested)).end.status).toBe("waiting");
-    for (const id of ["s", "nested"]) {
-      const state = (await sp.session<OpenAiState>(id).latest())?.state;
-      expect(JSON.stringify(state)).toContain("next_step_interruption");
-      expect(JSON.stringify(state)).not.toContain("secret");
-    }
-  });
-
-  it("that the program decides itself do not ask, and complete() does not end a turn that needs one", async (test) => {
-    const lab = await openLab(test);
-    const sp = await lab.open();
-    const world = new World();
-    const turn = await durable(sp, { session: "s" });
-    const agent = turn.agent(createCashier(world));
-    let result = await run(agent, "Charge.", { session: turn.session });
-    for (const item of result.interruptions) result.state.approve(item, { alwaysApprove: true });
-    result = await run(agent, result.state, { session: turn.session });
-    expect(result.interruptions).toEqual([]);
-    expect((await turn.complete(result)).output).toBe("Done.");
-
-    const other = await durable(sp, { session: "s" });
-    const waiting = await run(other.agent(createCashier(world)), "Charge.", { session: other.session });
-    expect(await other.complete(waiting)).toMatchObject({ status: "waiting", questions: [{}, {}] });
-    expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting" });
-  });
-
-  it("are rejected by any answer that does not clearly approve", async (test) => {
-    for (const given of [false, null, 1, "no", "Please not.", { approved: "yes" }, {}]) {
-      const lab = await openLab(test);
-      const [sp, world] = [await lab.open(), new World()];
-      const agent = (): Agent =>
-        new Agent({
-          name: "cashier",
-          model: scriptedModel(world, "cashier", [call("c1", "charge", { amount: 1 }), say("Done.")]),
-          tools: [charge(world, true)],
-        });
-      await serve(sp, world, { turn: "one", agent: agent() });
-      await answer(sp, [given]);
-      const { end } = await serve(sp, world, { turn: "one", agent: agent() });
-      expect(end.output).toBe("Done.");
-      expect(world.count("charge 1")).toBe(0);
-      if (given === "Please not.") expect(JSON.stringify((await sp.session("s").latest())?.state)).toContain(given);
-    }
   });
 });
 

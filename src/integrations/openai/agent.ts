@@ -80,6 +80,7 @@ class AgentGraph {
   constructor(context: GraphContext) {
     this.#context = context;
     this.#nested = new NestedAgents(context, {
+      add: (agent) => this.#add(agent),
       model: (model, name) => this.#wrapModel(model, name),
       tools: (tools) => this.#wrapTools(tools),
       handoffs: (handoffs) => this.#wrapHandoffs(handoffs),
@@ -102,7 +103,7 @@ class AgentGraph {
     const wrapped = Object.create(agent) as AnyAgent;
     made.add(wrapped);
     this.#wrapped.set(agent, wrapped);
-    if (agent.mcpServers.length > 0) this.hasServers = true;
+    this.#add(agent);
     const set = (name: string, value: unknown): void =>
       void Object.defineProperty(wrapped, name, { value, writable: true, enumerable: true, configurable: true });
     set("model", this.#modelOf(agent));
@@ -113,6 +114,10 @@ class AgentGraph {
     );
     set("clone", (...args: Parameters<AnyAgent["clone"]>) => this.wrap(agent.clone(...args)));
     return wrapped;
+  }
+
+  #add({ mcpServers }: AnyAgent): void {
+    if (mcpServers.length > 0) this.hasServers = true;
   }
 
   #modelOf({ name, model, ...agent }: AnyAgent): Model {

@@ -49,8 +49,8 @@ function parseAnswer(answer: unknown): { readonly approved: boolean; readonly me
   if (answer === true) return { approved: true };
   if (typeof answer === "string") {
     const word = answer.trim().toLowerCase();
-    if (["yes", "approve", "approved"].includes(word)) return { approved: true };
-    const isRefusal = ["", "no", "reject", "rejected"].includes(word);
+    if (["y", "yes", "true", "approve", "approved"].includes(word)) return { approved: true };
+    const isRefusal = ["", "n", "no", "false", "reject", "rejected"].includes(word);
     return { approved: false, message: isRefusal ? undefined : answer };
   }
   if (!isObject(answer)) return { approved: false };

@@ -2,13 +2,13 @@
  * Agents that are used as tools.
  *
  * The function of such a tool runs the agent that it was made from, whatever agent has the tool. So the agent itself gets properties that
- * return its wrapped model, tools and handoffs to code that runs inside the tool in a durable turn, and the original ones to all other code.
+ * return its wrapped parts to code that runs inside the tool in a durable turn, and the original ones to all other code.
  */
 import type { Agent, FunctionTool, Handoff, Model, ModelProvider, RunContext, Tool } from "@openai/agents-core";
 import { type ModelContext, wrapProvider } from "./model.js";
 import { copyWith, invalidArgument } from "./sdk.js";
 import type { ToolContext } from "./tools.js";
-import { nestedRuns, type Turn } from "./turn.js";
+import { nestedRuns } from "./turn.js";
 
 type AnyAgent = Agent<unknown, "text">;
 
@@ -17,10 +17,16 @@ interface Parts {
   readonly model: AnyAgent["model"];
   readonly tools: AnyAgent["tools"];
   readonly handoffs: AnyAgent["handoffs"];
+  /** The tools of its MCP servers. */
+  readonly getMcpTools: AnyAgent["getMcpTools"];
 }
+
+const PARTS = ["model", "tools", "handoffs", "getMcpTools"] as const;
 
 /** Wraps the parts of an agent. */
 interface PartWrapper {
+  /** Called with each agent that is used as a tool. */
+  add(agent: AnyAgent): void;
   model(model: Model, agent: string): Model;
   tools(tools: readonly Tool<unknown>[]): Tool<unknown>[];
   handoffs(handoffs: readonly (AnyAgent | Handoff<unknown, "text">)[]): AnyAgent["handoffs"];
@@ -31,8 +37,8 @@ export function isAgentTool(tool: Tool): tool is FunctionTool {
   return tool.type === "function" && typeof (tool as { readonly on?: unknown }).on === "function";
 }
 
-/** The parts of agents that are used as tools, by the turn that they belong to. */
-const partsOfAgents = new WeakMap<AnyAgent, WeakMap<Turn, Parts>>();
+/** The parts of agents that are used as tools, by what wraps them. */
+const partsOfAgents = new WeakMap<AnyAgent, WeakMap<object, Parts>>();
 
 /** The name under which the SDK finds the configuration of the run that has called a tool. */
 const PARENT_CONFIG = Symbol.for("openai.agents.agentToolParentRunConfig");
@@ -47,7 +53,7 @@ interface NestedContext extends ToolContext, ModelContext {
   readonly made: WeakSet<object>;
 }
 
-/** The agent tools of the agents of a turn. */
+/** The agent tools of a graph of agents. */
 export class NestedAgents {
   readonly #context: NestedContext;
   readonly #wrapper: PartWrapper;
@@ -60,7 +66,8 @@ export class NestedAgents {
   /** Wraps an agent tool. Returns `undefined` if its agent cannot be found: then it is a tool like any other. */
   wrap(tool: FunctionTool): FunctionTool | undefined {
     const agent = this.#findAgent(tool);
-    if (!agent) return undefined;
+    // A sandbox agent works outside of this process, so its tool is one call.
+    if (!agent || "defaultManifest" in agent) return undefined;
     // A tool of a wrapped agent runs that.
     if (!this.#context.made.has(agent)) this.#install(agent);
     // Only the SDK registers which agent a tool was made from, and needs to know for tools that wait for approval.
@@ -74,13 +81,13 @@ export class NestedAgents {
   }
 
   #install(agent: AnyAgent): void {
-    const { turn } = this.#context;
     install(agent);
-    const byTurn = partsOfAgents.get(agent);
-    if (!byTurn || byTurn.has(turn)) return;
+    const byGraph = partsOfAgents.get(agent);
+    if (!byGraph || byGraph.has(this)) return;
+    this.#wrapper.add(agent);
     // Agents may use each other as tools.
-    byTurn.set(turn, originalParts(agent));
-    byTurn.set(turn, this.#wrapParts(agent));
+    byGraph.set(this, originalParts(agent));
+    byGraph.set(this, this.#wrapParts(agent));
   }
 
   async #run(tool: FunctionTool, agent: AnyAgent, ...[runContext, input, details]: Parameters<FunctionTool["invoke"]>) {
@@ -92,7 +99,7 @@ export class NestedAgents {
     const given = copyWith(details, {});
     const config = this.#wrapConfig((details as { readonly [PARENT_CONFIG]?: ParentConfig })[PARENT_CONFIG]);
     Object.defineProperty(given, PARENT_CONFIG, { value: config, configurable: true });
-    return turn.runNested({ id, agent: agent.name }, () => tool.invoke(runContext, input, given));
+    return turn.runNested({ id, agent: agent.name, graph: this }, () => tool.invoke(runContext, input, given));
   }
 
   /** A nested run finds models by name with the provider of the run around it. */
@@ -107,11 +114,12 @@ export class NestedAgents {
   }
 
   #wrapParts(agent: AnyAgent): Parts {
-    const { model, tools, handoffs } = originalParts(agent);
+    const { model, tools, handoffs, getMcpTools } = originalParts(agent);
     return {
       model: typeof model === "object" ? this.#wrapper.model(model, agent.name) : model,
       tools: this.#wrapper.tools(tools),
       handoffs: this.#wrapper.handoffs(handoffs),
+      getMcpTools: async (...args) => this.#wrapper.tools(await getMcpTools.apply(agent, args)),
     };
   }
 
@@ -142,17 +150,17 @@ function originalParts(agent: AnyAgent): Parts {
 /** Replaces the parts of an agent by properties that depend on the run that reads them. */
 function install(agent: AnyAgent): void {
   if (originals.has(agent)) return;
-  const { model, tools, handoffs } = agent;
-  const values: Record<string, unknown> = { model, tools, handoffs };
+  const values: Record<string, unknown> = Object.fromEntries(PARTS.map((name) => [name, agent[name]]));
   originals.set(agent, values);
   partsOfAgents.set(agent, new WeakMap());
-  for (const name of ["model", "tools", "handoffs"] as const) {
+  for (const name of PARTS) {
     Object.defineProperty(agent, name, {
-      enumerable: true,
+      // A method is not copied to clones.
+      enumerable: name !== "getMcpTools",
       configurable: true,
       get: () => {
         const nested = nestedRuns.getStore();
-        const parts = nested && partsOfAgents.get(agent)?.get(nested.turn);
+        const parts = nested && partsOfAgents.get(agent)?.get(nested.graph);
         return parts ? parts[name] : values[name];
       },
       set: (value: unknown) => {

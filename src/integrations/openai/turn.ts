@@ -14,10 +14,12 @@ export interface NestedRun {
   readonly path: string;
   /** The name of the agent. */
   readonly agent: string;
+  /** Identifies the wrapped agents that it belongs to. */
+  readonly graph: object;
 }
 
 /** The nested run that the current code belongs to. */
-export const nestedRuns = new AsyncLocalStorage<NestedRun>();
+export const nestedRuns = new AsyncLocalStorage<NestedRun | undefined>();
 
 /** A tool call as the model has made it. */
 export interface CallOfTool {
@@ -132,16 +134,18 @@ export class Turn {
       }),
       stopped,
     } as OpenToolOptions<Awaited<Result>>;
-    return (await this.#run.tool(call, run, options)) as Result;
+    // What a tool does is part of its call, also if it runs an agent.
+    const execute = (context: EffectContext): Promise<Result> => nestedRuns.run(undefined, () => run(context));
+    return (await this.#run.tool(call, execute, options)) as Result;
   }
 
   /** Runs the agent of an agent tool. Its model and tool calls are recorded, and not the call of the agent tool. */
   async runNested<Result>(
-    { id, agent }: { readonly id: string; readonly agent: string },
+    { id, agent, graph }: { readonly id: string; readonly agent: string; readonly graph: object },
     run: () => Promise<Result>,
   ): Promise<Result> {
     const outer = this.#nested();
-    return nestedRuns.run({ turn: this, path: outer ? `${outer.path}/${id}` : id, agent }, run);
+    return nestedRuns.run({ turn: this, path: outer ? `${outer.path}/${id}` : id, agent, graph }, run);
   }
 
   #nested(): NestedRun | undefined {
