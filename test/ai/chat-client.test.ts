@@ -80,7 +80,7 @@ describe(`the client of AI SDK ${VERSION}`, () => {
     const page = new Page(await serveAnswers(sp, teller, tools));
     teller.say(2);
     await page.sendMessage({ text: "pay" });
-    const { approval } = page.shown.at(-1)?.parts.at(-1) as { approval?: { id: string } };
+    const { approval } = (page.shown.at(-1)?.parts.at(-1) ?? {}) as { approval?: { id: string } };
     expect(await uiMessages(sp.session<AiState>("s"))).toEqual(page.shown);
 
     await page.addToolApprovalResponse({ id: approval?.id as string, approved: true });

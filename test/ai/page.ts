@@ -52,7 +52,7 @@ export class Page extends AbstractChat<UIMessage> {
       state: new ChatState(messages, onChange),
       transport: new DefaultChatTransport({
         api: PLACE,
-        fetch: (url, init) => fetch(String(url).replace(PLACE, this.#api), init),
+        fetch: (url, init) => fetch((url as string).replace(PLACE, this.#api), init),
       }),
       generateId: () => "m1",
       sendAutomaticallyWhen: (options) =>

@@ -1,6 +1,6 @@
 // Chats with React's `useChat({ resume: true })` in Chromium: pages that are reloaded in the middle of a reply, and servers that are
 // killed there.
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -43,30 +43,29 @@ class Site {
   constructor(public api: string) {}
 
   async listen(): Promise<string> {
-    const server = createServer(async (request, response) => {
-      const { url = "", method = "GET" } = request;
-      if (url === "/page.js") return response.writeHead(200, { "content-type": "text/javascript" }).end(script);
-      if (!url.startsWith("/api/chat")) return response.end(await this.#page());
-      const abort = new AbortController();
-      response.on("close", () => abort.abort());
-      try {
-        const body = method === "POST" ? Buffer.concat(await request.toArray()).toString() : undefined;
-        const target = `${this.api}${url.slice("/api/chat".length)}`;
-        const {
-          status,
-          headers,
-          body: stream,
-        } = await fetch(target, { method, body, signal: abort.signal } as RequestInit);
-        response.writeHead(status, Object.fromEntries(headers));
-        if (stream) pipeline(Readable.fromWeb(stream as never), response, () => {});
-        else response.end();
-      } catch {
-        response.destroy();
-      }
+    const server = createServer((request, response) => {
+      // A broken connection to the API is one to the page, too.
+      this.#answer(request, response).catch(() => response.destroy());
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void (server.closeAllConnections(), server.close()));
     return (this.#url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url = "", method = "GET" } = request;
+    if (url === "/page.js") response.writeHead(200, { "content-type": "text/javascript" }).end(script);
+    else if (!url.startsWith("/api/chat")) response.end(await this.#page());
+    else {
+      const abort = new AbortController();
+      response.on("close", () => abort.abort());
+      const body = method === "POST" ? Buffer.concat(await request.toArray()).toString() : undefined;
+      const target = `${this.api}${url.slice("/api/chat".length)}`;
+      const answered = await fetch(target, { method, body, signal: abort.signal } as RequestInit);
+      response.writeHead(answered.status, Object.fromEntries(answered.headers));
+      if (answered.body) pipeline(Readable.fromWeb(answered.body as never), response, () => {});
+      else response.end();
+    }
   }
 
   async #page(): Promise<string> {
