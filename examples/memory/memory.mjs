@@ -45,7 +45,7 @@ async function say(message) {
   const store = new SavepointStore(sp, { index: { dims: 26, embeddings, fields: ["text"] } });
   const thread_id = `thread-${Date.now()}`;
   const { reply } = await graphOf(sp, store).invoke({ message }, { configurable: { thread_id } });
-  console.log(`  ${message}\n    ${reply}`);
+  console.log(`  ${message}\n    ${String(reply)}`);
   if (message.startsWith("I ")) process.kill(process.pid, "SIGKILL"); // a put is durable when it resolves
   await sp.close();
 }
