@@ -22,6 +22,22 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect(await ids({ agent: "nobody" })).toEqual([]);
   });
 
+  it("are listed by the beginning of their ids, in the order of the ids, also in the scope of one agent", async () => {
+    const sp = await data.open();
+    for (const id of ["a/2", "a", "a/1/x", "b/1", "a/10", "a/1", "a2"])
+      await sp.session(id, { agent: id.includes("1") ? "one" : "other" }).save({});
+    await sp.session("a/1").fork({ seq: 0 }, { branch: "x" });
+    const ids = async (from: typeof sp, options: object): Promise<string[]> =>
+      (await from.sessions.list(options).all()).map(({ id }) => id);
+    expect(await ids(sp, { prefix: "a/" })).toEqual(["a/1", "a/1/x", "a/10", "a/2"]);
+    expect(await ids(sp, { prefix: "a", limit: 2 })).toEqual(["a", "a/1"]);
+    expect(await ids(sp, { prefix: "a/", agent: "one" })).toEqual(["a/1", "a/1/x", "a/10"]);
+    expect(await ids(sp, { prefix: "c" })).toEqual([]);
+    const scoped = await data.open({ scope: { agent: "one" } });
+    expect(await ids(scoped, { prefix: "a/" })).toEqual(["a/1", "a/1/x", "a/10"]);
+    expect(() => sp.sessions.list({ prefix: "" })).toThrow(/prefix of session ids/);
+  });
+
   it("are described without their states", async () => {
     let now = 1_000_000;
     const sp = await data.open({ now: () => now });

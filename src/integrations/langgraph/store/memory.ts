@@ -36,7 +36,9 @@ interface Request {
 }
 
 /** How often a save is tried again while other processes write to the same namespace. */
-const MAX_ATTEMPTS = 200;
+const MAX_ATTEMPTS = 1000;
+/** How long after a conflict this process pauses between its saves, in milliseconds. */
+const CONTENDED = 10_000;
 
 /**
  * One namespace, as this process uses it. Changes are saved in the order of the calls; those that wait are saved together. Other
@@ -49,6 +51,10 @@ export class Memory {
   #head: Head | undefined;
   #waiting: Request[] = [];
   #saving: Promise<void> | undefined;
+  /** When another process was last faster, by `performance.now()`. */
+  #lastConflict = Number.NEGATIVE_INFINITY;
+  /** How long the last reading of the state took, in milliseconds. */
+  #readTime = 0;
 
   constructor(context: MemoryContext, id: string, namespace: Namespace) {
     this.#context = context;
@@ -112,7 +118,11 @@ export class Memory {
           (error: unknown) => request.reject(error),
         );
       }
+      const began = performance.now();
       await this.#saveTogether(ready);
+      const end = performance.now();
+      // A process that has lost must read the state before it saves. Without a pause for that it would lose again and again.
+      if (end - this.#lastConflict < CONTENDED) await delay(Math.random() * 3 * (this.#readTime + end - began));
     }
   }
 
@@ -139,6 +149,7 @@ export class Memory {
         this.#head = undefined;
         const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
+        this.#lastConflict = performance.now();
         // The other writers get ahead, each in its turn.
         if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
       }
@@ -192,14 +203,17 @@ export class Memory {
   }
 
   async #readHead(): Promise<Head> {
+    const began = performance.now();
     const session = this.session();
     const latest = await session.latest();
     const state = latest && parseState(this.id, this.namespace, latest.state);
+    const index = indexOf(state);
+    this.#readTime = performance.now() - began;
     return {
       session,
       id: latest?.id,
       state,
-      index: indexOf(state),
+      index,
       bytes: latest?.stateBytes ?? 0,
       firstExpiry: (state && outlineOf(state).expires?.first) ?? Number.POSITIVE_INFINITY,
       isBehind: (latest?.skipped.length ?? 0) > 0,
