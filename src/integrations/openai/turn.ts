@@ -96,7 +96,7 @@ export class Turn {
 
   /**
    * Resolves when a reply may be shown to the SDK: when it is durable, or at once if its only use is to execute direct tools. The first of
-   * these tools waits until the reply is durable, and nobody sees a part of the reply before that.
+   * these tools waits until the reply is durable, and no part of the reply is visible before that.
    */
   async flushVisible(output: readonly AgentOutputItem[]): Promise<void> {
     const isCall = async (item: AgentOutputItem): Promise<boolean> => {
