@@ -70,7 +70,7 @@ export type {
   Status,
   Usage,
 } from "./records/index.js";
-export type { KnownBackup } from "./bundle/index.js";
+export type { KnownBackup, MeasuredBackup } from "./bundle/index.js";
 export type { EraseOptions, EraseProgress, EraseReport, EraseTarget } from "./erasure/index.js";
 export type { CollectOptions, CollectReport } from "./gc/index.js";
 export type {

@@ -18,7 +18,7 @@ import type { BundleHole, BundleProgress } from "./bundle.js";
 import { exportBundle } from "./export.js";
 import { toStream } from "./import.js";
 import { readBundle } from "./format.js";
-import { rememberBackup } from "./known-backups.js";
+import { type MeasuredBackup, readKnownBackups, rememberBackup } from "./known-backups.js";
 
 /** Options of `sp.backup()`. */
 export interface BackupOptions {
@@ -136,6 +136,14 @@ export class AutoBackups {
   /** The backups in a folder, newest first. A folder that does not exist has none. */
   list(folder: string): Promise<BackupInfo[]> {
     return listBackups(folder);
+  }
+
+  /**
+   * The backups of this store that it remembers and that still exist, of all machines, oldest first. Whether those of other
+   * machines still exist is not known.
+   */
+  async known(): Promise<MeasuredBackup[]> {
+    return [...(await readKnownBackups(this.#context.store)).backups];
   }
 
   async #run(options: BackupOptions): Promise<void> {

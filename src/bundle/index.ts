@@ -11,7 +11,7 @@ export {
   type BackupResult,
   listBackupFiles,
 } from "./backup.js";
-export { type KnownBackup, listKnownBackups } from "./known-backups.js";
+export { type KnownBackup, listKnownBackups, type MeasuredBackup } from "./known-backups.js";
 export { Bundle, type BundleHole, type BundleProgress, type BundleSummary, describeHole } from "./bundle.js";
 export { exportBundle, type ExportOptions, type ExportTarget } from "./export.js";
 export type { BundleKind, BundleLine, ConversationsStart, SessionStart } from "./format.js";

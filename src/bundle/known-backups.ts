@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import type { Context } from "../context.js";
 import { isSavepointError } from "../errors.js";
 import { ALL_BACKUPS, backupKey, encodeBackup, parseBackup, pathOfBackupKey } from "../records/index.js";
-import { scan } from "../store/index.js";
+import { scan, type Store } from "../store/index.js";
 import { isMissingFileError } from "../util/index.js";
 
 /** A backup that may contain erased data. */
@@ -39,24 +39,38 @@ export async function rememberBackup(
  * machine still exists is not known, so it is listed.
  */
 export async function listKnownBackups({ store }: Context): Promise<KnownBackup[]> {
-  const backups: KnownBackup[] = [];
+  const { backups, gone } = await readKnownBackups(store);
+  if (gone.length > 0) await store.commit({ deletes: gone });
+  return backups.map(({ path, createdAt, host }) => ({ path, createdAt, host }));
+}
+
+/** A backup that a store remembers, with its size. */
+export interface MeasuredBackup extends KnownBackup {
+  /** `undefined` if another machine has written it, or if it cannot be read. */
+  readonly bytes: number | undefined;
+}
+
+/** The remembered backups that still exist, oldest first, and the keys of those of this machine that do not. Writes nothing. */
+export async function readKnownBackups(
+  store: Store,
+): Promise<{ readonly backups: readonly MeasuredBackup[]; readonly gone: readonly string[] }> {
+  const backups: MeasuredBackup[] = [];
   const gone: string[] = [];
   for await (const record of scan(store, ALL_BACKUPS)) {
     const path = pathOfBackupKey(record.key);
     const { createdAt, host } = "value" in record ? parseBackup(record.value) : { createdAt: 0, host: "unknown" };
-    if (host === hostname() && !(await exists(path))) gone.push(record.key);
-    else backups.push({ path, createdAt, host });
+    const bytes = host === hostname() ? await sizeOf(path) : undefined;
+    if (bytes === "missing") gone.push(record.key);
+    else backups.push({ path, createdAt, host, bytes });
   }
-  if (gone.length > 0) await store.commit({ deletes: gone });
-  return backups.sort((a, b) => a.createdAt - b.createdAt);
+  return { backups: backups.sort((a, b) => a.createdAt - b.createdAt), gone };
 }
 
-async function exists(path: string): Promise<boolean> {
+async function sizeOf(path: string): Promise<number | "missing" | undefined> {
   try {
-    await stat(path);
-    return true;
+    return (await stat(path)).size;
   } catch (error) {
     // A folder without the permission to enter it may contain the backup.
-    return !isMissingFileError(error);
+    return isMissingFileError(error) ? "missing" : undefined;
   }
 }

@@ -201,7 +201,7 @@ export interface SessionRow {
   readonly wakeAt?: number;
 }
 
-/** `GET /api/sessions/:id?branch=` → {@link SessionDetail}. Reads one record per branch. */
+/** `GET /api/sessions/:id?branch=` → {@link SessionDetail}. Reads one record per branch; queue and workers as in `/api/queue`. */
 export interface SessionDetail {
   readonly session: SessionRow;
   /** The branch that the fields below are about. @default "main" */
@@ -289,7 +289,7 @@ export interface Graph {
 /**
  * `GET /api/sessions/:id/checkpoint?at=&branch=&maxBytes=` → {@link CheckpointDetail}. `at` is a seq, an id, or missing for the head
  * of the branch. Reads the state: costs O(state). `maxBytes` (default 262,144, at most 8 MB) limits `state`.
- * `GET /api/checkpoint?id=` is the same for any checkpoint, also those of agents; then without `messages`.
+ * `GET /api/checkpoint?id=&maxBytes=` → {@link AnyCheckpointDetail} is the same for any checkpoint, also those of agents.
  */
 export interface CheckpointDetail {
   readonly checkpoint: CheckpointView;
@@ -305,6 +305,12 @@ export interface CheckpointDetail {
   readonly messages?: MessagePage;
   readonly pendingToolCalls: readonly { readonly id: string; readonly name: string; readonly arguments?: Json }[];
 }
+
+/**
+ * A checkpoint of a session or of an agent. That of an agent has no `sessionId`, no `messages`, and the state
+ * `{ agent, conversations, erased }`.
+ */
+export type AnyCheckpointDetail = Omit<CheckpointDetail, "checkpoint"> & { readonly checkpoint: AgentCheckpointView };
 
 /** `GET /api/sessions/:id/state?at=&branch=&pointer=&maxBytes=` → {@link StatePart}: a part of a state. Reads the state. */
 export interface StatePart {

@@ -3,8 +3,8 @@
  * without reading the store.
  *
  * It is built once, newest session first, by one pass over all sessions. Stores have no log of changes that an index could follow, so
- * each refresh reads: the newest sessions, until it meets known ones; sessions that are likely to have changed, because they are
- * unfinished or were updated lately; and a few of the others in turn. A session that another process changes after a long time is
+ * each refresh reads: the newest sessions, until it meets known ones; sessions that run or have just changed; and in turn a few of
+ * those that wait or were updated lately, and of the others. A session that another process changes after a long time is
  * therefore noticed late, but a list never shows fewer sessions than it did.
  */
 import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
@@ -15,16 +15,19 @@ import { toSessionRow } from "./views.js";
 const MAX_SESSIONS = 200_000;
 /** A refresh stops looking for new sessions after this many known ones: the order of creation is approximate. */
 const KNOWN_IN_A_ROW = 8;
-/** The most sessions that are likely to have changed and are read by each refresh. */
+/** The most sessions that are read by each refresh because they run or have just changed. */
 const MAX_HOT = 200;
-/** How many of the other sessions each refresh reads. */
-const ROTATION = 20;
-/** A session is likely to change again within this time of its last change, in milliseconds. */
-const HOT_FOR = 600_000;
+/** How many of the sessions that wait or have changed lately each refresh reads, in turn; and how many of the others. */
+const WARM_ROTATION = 30;
+const ROTATION = 10;
+/** How long a session is likely to change again after a change, and how long it may, in milliseconds. */
+const HOT_FOR = 20_000;
+const WARM_FOR = 600_000;
 /** A refresh starts at the earliest when this many times its own duration has passed since the last one. */
 const REST = 20;
 
-const UNFINISHED: ReadonlySet<string> = new Set(["queued", "running", "waiting", "interrupted"]);
+const ACTIVE: ReadonlySet<string> = new Set(["queued", "running"]);
+const UNFINISHED: ReadonlySet<string> = new Set(["waiting", "interrupted"]);
 
 /** Sessions that are new or have changed, and the ids of deleted ones. */
 export interface SessionChanges {
@@ -46,6 +49,7 @@ export class SessionIndex {
   #isComplete = false;
   #refreshing: Promise<void> | undefined;
   #nextRefreshAt = 0;
+  #warm: string[] = [];
   #rotation: string[] = [];
   #version = 0;
   #listeners = new Set<(changes: SessionChanges) => void>();
@@ -134,7 +138,7 @@ export class SessionIndex {
       known = this.#rows.has(info.id) ? known + 1 : 0;
       if (known >= KNOWN_IN_A_ROW || this.#rows.size + read.size > MAX_SESSIONS) break;
     }
-    for (const id of [...this.#hotIds(), ...this.#nextInRotation()]) {
+    for (const id of new Set(this.#nextIds())) {
       if (this.#closed) return;
       const loaded = read.has(id) ? undefined : await this.#load(id);
       if (loaded) read.set(id, loaded.info);
@@ -143,18 +147,20 @@ export class SessionIndex {
     this.#nextRefreshAt = performance.now() + REST * (performance.now() - startedAt);
   }
 
-  /** The sessions that are likely to have changed, those that were updated last first. */
-  #hotIds(): string[] {
-    const since = Date.now() - HOT_FOR;
+  /** The sessions that a refresh reads: those that are likely to have changed, and a few of the others in turn. */
+  #nextIds(): string[] {
+    const now = Date.now();
     const hot: SessionRow[] = [];
-    for (const row of this.#rows.values()) if (row.updatedAt >= since || UNFINISHED.has(row.status)) hot.push(row);
+    const isWarm = ({ status, updatedAt }: SessionRow): boolean =>
+      UNFINISHED.has(status) || updatedAt >= now - WARM_FOR;
+    for (const row of this.#rows.values()) {
+      if (ACTIVE.has(row.status) || row.updatedAt >= now - HOT_FOR) hot.push(row);
+    }
     if (hot.length > MAX_HOT) hot.sort((a, b) => b.updatedAt - a.updatedAt);
-    return hot.slice(0, MAX_HOT).map(({ id }) => id);
-  }
-
-  #nextInRotation(): string[] {
+    if (this.#warm.length === 0) this.#warm = [...this.#rows.values()].filter(isWarm).map(({ id }) => id);
     if (this.#rotation.length === 0) this.#rotation = [...this.#rows.keys()];
-    return this.#rotation.splice(-ROTATION);
+    const ids = hot.slice(0, MAX_HOT).map(({ id }) => id);
+    return [...ids, ...this.#warm.splice(-WARM_ROTATION), ...this.#rotation.splice(-ROTATION)];
   }
 
   /** Reads one session. A damaged one keeps its row: the event `damage` reports it. */

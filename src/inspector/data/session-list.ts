@@ -52,6 +52,11 @@ export class SessionLists {
     };
   }
 
+  /** How many sessions wait for an answer. */
+  get asking(): number {
+    return this.#summarize().asking;
+  }
+
   #sorted(selection: Omit<SessionQuery, "offset" | "limit">): readonly SessionRow[] {
     const key = JSON.stringify(selection);
     const { version } = this.#index;

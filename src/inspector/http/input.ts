@@ -162,6 +162,12 @@ export function parseCheckpointRef(text: string): string | { readonly seq: numbe
   return /^\d{1,15}$/.test(text) ? { seq: Number(text) } : text;
 }
 
+/** The checkpoint in a query: its seq or id; `undefined` for the head. */
+export function refOf(query: Query, name = "at"): string | { readonly seq: number } | undefined {
+  const text = query.text(name);
+  return text === undefined ? undefined : parseCheckpointRef(text);
+}
+
 /** The same reader for a field that may be missing. */
 export function optional<Value>(read: Reader<Value>): Reader<Value | undefined> {
   return (value, name) => (value === undefined ? undefined : read(value, name));

@@ -1,13 +1,22 @@
 /** Checkpoints with their states, parts of states, and differences. */
-import { type Change, type CheckpointInfo, type CheckpointRef, type Json, SavepointError } from "../../index.js";
-import type { ChangeView, CheckpointDetail, Diff, StatePart } from "../api.js";
+import { type Change, type CheckpointInfo, type Json, SavepointError } from "../../index.js";
+import type {
+  AgentCheckpointView,
+  AnyCheckpointDetail,
+  ChangeView,
+  CheckpointDetail,
+  Diff,
+  StatePart,
+} from "../api.js";
 import { boundJson, parsePointer, resolvePointer } from "../data/bounded-json.js";
+import type { LoadedState } from "../data/state-cache.js";
 import { omitUndefined, toCheckpointView } from "../data/views.js";
 import { badRequest } from "../http/errors.js";
-import { parseCheckpointRef } from "../http/input.js";
+import { refOf } from "../http/input.js";
 import { toWire } from "../http/responses.js";
 import type { Call, Route } from "../http/router.js";
 import type { Services } from "../services.js";
+import { messagesOf, NEWEST_MESSAGES } from "./messages.js";
 
 /** The characters of a state in a response: by default, and at most. */
 const DEFAULT_STATE = 262_144;
@@ -24,17 +33,14 @@ export function checkpointRoutes(services: Services): readonly Route[] {
       query: ["at", "branch", "maxBytes"],
       async run({ params: { id = "" }, query }): Promise<CheckpointDetail> {
         const info = await services.states.info(id, refOf(query), query.text("branch"));
-        const { checkpoint, json } = await services.states.load(info);
-        const { value, isComplete } = boundJson(json, query.count("maxBytes", MAX_STATE) ?? DEFAULT_STATE);
-        return {
-          checkpoint: toCheckpointView(info),
-          state: value,
-          isComplete,
-          holes: checkpoint.holes,
-          skipped: checkpoint.skipped,
-          pendingToolCalls: toWire(checkpoint.pendingToolCalls) as unknown as CheckpointDetail["pendingToolCalls"],
-        };
+        return toCheckpointDetail(info, await services.states.load(info), query);
       },
+    },
+    {
+      method: "GET",
+      path: "/api/checkpoint",
+      query: ["id", "maxBytes"],
+      run: (call) => readAnyCheckpoint(services, call),
     },
     {
       method: "GET",
@@ -51,10 +57,44 @@ export function checkpointRoutes(services: Services): readonly Route[] {
   ];
 }
 
-/** The checkpoint in the query: its seq or id; `undefined` for the head. */
-export function refOf(query: Call["query"], name = "at"): CheckpointRef | undefined {
-  const text = query.text(name);
-  return text === undefined ? undefined : parseCheckpointRef(text);
+function toCheckpointDetail(
+  info: CheckpointInfo,
+  { checkpoint, json }: LoadedState,
+  query: Call["query"],
+): CheckpointDetail {
+  const { state, holes, skipped, pendingToolCalls } = checkpoint;
+  return omitUndefined({
+    checkpoint: toCheckpointView(info),
+    ...boundState(json, query),
+    holes,
+    skipped,
+    messages: messagesOf(state, NEWEST_MESSAGES),
+    pendingToolCalls: toWire(pendingToolCalls) as unknown as CheckpointDetail["pendingToolCalls"],
+  });
+}
+
+function boundState(json: Json, query: Call["query"]): Pick<CheckpointDetail, "state" | "isComplete"> {
+  const { value, isComplete } = boundJson(json, query.count("maxBytes", MAX_STATE) ?? DEFAULT_STATE);
+  return { state: value, isComplete };
+}
+
+/** A checkpoint by its id: of a session or of a whole agent. */
+async function readAnyCheckpoint({ sp, states }: Services, { query }: Call): Promise<AnyCheckpointDetail> {
+  const id = query.required("id");
+  const checkpoint = await sp.checkpoints.load(id);
+  if (!checkpoint) throw new SavepointError("CHECKPOINT_NOT_FOUND", `There is no checkpoint ${JSON.stringify(id)}.`);
+  if (checkpoint.sessionId !== undefined) {
+    const { state: _state, pendingToolCalls: _calls, holes: _holes, skipped: _skipped, ...info } = checkpoint;
+    return toCheckpointDetail(info, await states.load(info), query);
+  }
+  const { state: agent, conversations, erased, ...info } = checkpoint;
+  return {
+    checkpoint: toWire(info) as unknown as AgentCheckpointView,
+    ...boundState(toWire({ agent, conversations, erased }), query),
+    holes: [],
+    skipped: agent.skipped,
+    pendingToolCalls: [],
+  };
 }
 
 async function readStatePart({ states }: Services, { params: { id = "" }, query }: Call): Promise<StatePart> {

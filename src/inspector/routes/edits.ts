@@ -1,5 +1,13 @@
 /** Writes to a session: forks with edits, rewinds, labels and pins. And the preview of an edit, which writes nothing. */
-import { applyChanges, type Change, type CheckpointInfo, type CheckpointRef, fromJson } from "../../index.js";
+import {
+  applyChanges,
+  type Change,
+  type CheckpointInfo,
+  type CheckpointRef,
+  fromJson,
+  type JournalEntry,
+  type Savepoint,
+} from "../../index.js";
 import type {
   Diff,
   Done,
@@ -10,6 +18,8 @@ import type {
   RewindRequest,
   RewindResponse,
 } from "../api.js";
+import { escapePointer } from "../data/bounded-json.js";
+import { isSameStep } from "../data/journal-pages.js";
 import { diffJson } from "../data/json-diff.js";
 import { omitUndefined, toCheckpointView } from "../data/views.js";
 import { badRequest } from "../http/errors.js";
@@ -19,14 +29,16 @@ import type { Call, Route } from "../http/router.js";
 import type { Services } from "../services.js";
 import { toDiff } from "./checkpoints.js";
 
+const MAX_CHANGES = 1000;
+
 export function editRoutes(services: Services): readonly Route[] {
-  const write = (path: string, run: (services: Services, call: Call) => Promise<unknown>): Route => ({
+  const write = (path: string, run: (services: Services, call: Call) => Promise<Write>): Route => ({
     method: "POST",
     path: `/api/sessions/:id/${path}`,
     write: true,
     async run(call) {
-      const result = await run(services, call);
-      await services.changed(call.params["id"] ?? "");
+      const { result, changed } = await run(services, call);
+      await services.changed(call.params["id"] ?? "", changed);
       return result;
     },
   });
@@ -37,6 +49,12 @@ export function editRoutes(services: Services): readonly Route[] {
     write("label", setLabel),
     write("pin", setPin),
   ];
+}
+
+/** The response to a write, and the seqs of older checkpoints that it has changed. */
+interface Write {
+  readonly result: ForkResponse | RewindResponse | Done;
+  readonly changed: readonly number[];
 }
 
 /** The fields of an edit, as they were sent. */
@@ -54,7 +72,7 @@ const EDIT = {
   results: optional(object),
 };
 
-async function fork({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<ForkResponse> {
+async function fork({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Write> {
   const fields = readFields<
     EditFields & Record<keyof Pick<ForkRequest, "branch" | "label" | "description">, string | undefined>
   >(await body(), { ...EDIT, branch: optional(string), label: optional(string), description: optional(string) });
@@ -72,18 +90,49 @@ async function fork({ sp, states }: Services, { params: { id = "" }, body }: Cal
     ...(state && { state: state.state, trigger: "inspector", ...omitUndefined({ label, description }) }),
   });
   const head = await forked.head();
-  return omitUndefined({ branch: forked.branch, head: head && toCheckpointView(head) });
+  return { result: omitUndefined({ branch: forked.branch, head: head && toCheckpointView(head) }), changed: [] };
 }
 
-async function previewEdit({ states }: Services, { params: { id = "" }, body }: Call): Promise<Diff> {
+async function previewEdit({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Diff> {
   const fields = readFields<EditFields>(await body(), EDIT);
-  if (fields.results !== undefined)
-    throw badRequest("Results of tools have no preview: they take effect when the step is run.");
   const info = await states.info(id, fields.checkpoint);
   const edited = await editedState(states, info, fields);
+  if (fields.results) {
+    const changes = await compareResults(sp, info, fields.results);
+    return toDiff(changes, info, undefined, MAX_CHANGES);
+  }
   if (!edited) return toDiff([], info, undefined, 0);
   const { json } = await states.load(info);
-  return toDiff(diffJson(json, toWire(edited.state)), info, undefined, 1000);
+  return toDiff(diffJson(json, toWire(edited.state)), info, undefined, MAX_CHANGES);
+}
+
+/** Compares new results of tools with those that the step has recorded. */
+async function compareResults(
+  sp: Savepoint,
+  { sessionId, branch, seq }: CheckpointInfo,
+  results: Readonly<Record<string, unknown>>,
+): Promise<Change[]> {
+  const recorded = new Map<string, unknown>();
+  let newest: JournalEntry | undefined;
+  const options = { all: true, order: "newest", from: { seq } } as const;
+  for await (const entry of sp.session(sessionId, { branch }).journal(options)) {
+    if (entry.kind === "hole") continue;
+    newest ??= entry;
+    if (!isSameStep(newest, entry)) break;
+    const hasResult = entry.outcome === "recorded" || entry.outcome === "failed";
+    if (entry.kind === "tool" && entry.callId !== undefined && hasResult) {
+      recorded.set(entry.callId, entry.error ?? entry.value);
+    }
+  }
+  return Object.entries(results).flatMap(([callId, result]) => {
+    if (!recorded.has(callId)) {
+      const known = [...recorded.keys()].map((each) => JSON.stringify(each)).join(", ") || "none";
+      throw badRequest(
+        `The step has no result of a tool call ${JSON.stringify(callId)}. Calls with results: ${known}.`,
+      );
+    }
+    return diffJson(toWire(recorded.get(callId)), toWire(fromJson(result)), `/results/${escapePointer(callId)}`);
+  });
 }
 
 /** The state after an edit, in a box because it can be `undefined`; no box if the edit changes no state. */
@@ -130,35 +179,33 @@ function toStatePointer(pointer: string, state: unknown): string {
   return keys.map((key) => `/${key}`).join("");
 }
 
-async function rewind({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<RewindResponse> {
+async function rewind({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Write> {
   const { checkpoint, branch } = readFields<{ checkpoint: CheckpointRef; branch: string | undefined }>(await body(), {
     checkpoint: checkpointRef,
     branch: optional(string),
   } satisfies Record<keyof RewindRequest, unknown>);
   const info = await states.info(id, checkpoint);
   const { effectsAfter, ...head } = await sp.session(id, { branch: branch ?? "main" }).rewind(info.id);
-  return {
-    checkpoint: toCheckpointView(head),
-    effectsAfter: toWire(effectsAfter) as unknown as RewindResponse["effectsAfter"],
-  };
+  const listed = toWire(effectsAfter) as unknown as RewindResponse["effectsAfter"];
+  return { result: { checkpoint: toCheckpointView(head), effectsAfter: listed }, changed: [] };
 }
 
-async function setLabel({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Done> {
+async function setLabel({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Write> {
   const { checkpoint, label } = readFields<{ checkpoint: CheckpointRef; label: string | null }>(await body(), {
     checkpoint: checkpointRef,
     label: (value: unknown, name: string) => (value === null ? null : string(value, name)),
   } satisfies Record<keyof LabelRequest, unknown>);
   const info = await states.info(id, checkpoint);
   await sp.session(id).label(info.id, label ?? undefined);
-  return { done: true };
+  return { result: { done: true }, changed: [info.seq] };
 }
 
-async function setPin({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Done> {
+async function setPin({ sp, states }: Services, { params: { id = "" }, body }: Call): Promise<Write> {
   const { checkpoint, pinned } = readFields<{ checkpoint: CheckpointRef; pinned: boolean }>(await body(), {
     checkpoint: checkpointRef,
     pinned: boolean,
   } satisfies Record<keyof PinRequest, unknown>);
   const info = await states.info(id, checkpoint);
   await sp.session(id).pin(info.id, pinned);
-  return { done: true };
+  return { result: { done: true }, changed: [info.seq] };
 }

@@ -85,6 +85,9 @@ async function describeSession(services: Services, { params, query }: Call): Pro
   if (!info) throw badRequest(`Session ${JSON.stringify(id)} has no branch ${JSON.stringify(branch)}.`);
   const branches = await sp.session(id).branches().all();
   const { status, reason, error, questions, wakeAt, head } = info;
+  const [{ entries }, workers] = await Promise.all([services.work.queue.get(), services.work.workers.get()]);
+  const isHere = (run: { readonly sessionId: string; readonly branch: string }): boolean =>
+    run.sessionId === id && run.branch === branch;
   return omitUndefined({
     session: toSessionRow(main),
     branch,
@@ -95,7 +98,10 @@ async function describeSession(services: Services, { params, query }: Call): Pro
     wakeAt,
     head: head && toCheckpointView(head),
     branches: branches.map(toBranchView),
-    queue: [],
+    worker: workers.find(({ runs }) => runs.some(isHere)),
+    queue: entries.filter(({ sessionId }) => sessionId === id),
+    autoPolicy: await services.sp.autoCheckpoints.load({ session: id }),
+    retention: await services.sp.retention.load({ session: id }),
   });
 }
 
