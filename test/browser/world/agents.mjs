@@ -28,6 +28,14 @@ async function ask(run, model, { text, calls = [], ms = 1400, tokens = 900 }) {
 /** What happens in the tool that is called while the process is killed. @type {{ onRefund: () => Promise<void> }} */
 export const hooks = { onRefund: async () => {} };
 
+/** The input of the run that is killed. @type {RefundInput} */
+export const KILLED = {
+  order: "1044",
+  customer: "Grace Okafor",
+  amount: 129.5,
+  reason: "The bench arrived with a broken leg. I'd like my money back for order 1044.",
+};
+
 /** Refunds an order: looks it up, checks the policy, asks a person above the limit, pays and sends a mail. */
 export const refunds = defineAgent({
   name: "refunds",
@@ -78,19 +86,30 @@ export const refunds = defineAgent({
         text: `Refund $${order.amount.toFixed(2)} for order ${order.id} to ${order.customer}? It is above the limit of $250.`,
         data: { order: order.id, amount: order.amount, options: ["approve", "decline"] },
       });
-      state.messages.push(message.user(approved === "approve" ? "Approved by a person." : "A person has declined the refund."));
+      state.messages.push(
+        message.user(approved === "approve" ? "Approved by a person." : "A person has declined the refund."),
+      );
       if (approved !== "approve") return run.fail("A person has declined the refund.");
       return undefined;
     }
     if (phase <= 2 && !state.messages.some((each) => each.toolCalls?.some(({ name }) => name === "issue_refund"))) {
-      const call = { id: `${order.id}-c`, name: "issue_refund", arguments: { order: order.id, amount: order.amount, method: "card" } };
+      const call = {
+        id: `${order.id}-c`,
+        name: "issue_refund",
+        arguments: { order: order.id, amount: order.amount, method: "card" },
+      };
       state.messages.push(
-        await ask(run, "sonnet-large", { text: "The order is eligible. I'm issuing the refund.", calls: [call], tokens: 1260 }),
+        await ask(run, "sonnet-large", {
+          text: "The order is eligible. I'm issuing the refund.",
+          calls: [call],
+          tokens: 1260,
+        }),
       );
       const result = await run.tool(call, async ({ idempotencyKey }) => {
         await pass(900);
         await hooks.onRefund();
-        if (input.behaviour === "declined") throw new TypeError("Cannot read properties of undefined (reading 'card_token')");
+        if (input.behaviour === "declined")
+          throw new TypeError("Cannot read properties of undefined (reading 'card_token')");
         return { refund: `re_${idempotencyKey.slice(0, 8)}`, amount: order.amount, state: "succeeded" };
       });
       order.status = "refunded";
@@ -105,9 +124,19 @@ export const refunds = defineAgent({
       const call = {
         id: `${order.id}-d`,
         name: "send_mail",
-        arguments: { to: `${order.customer.split(" ")[0]?.toLowerCase()}@example.com`, subject: `Your refund for order ${order.id}` },
+        arguments: {
+          to: `${order.customer.split(" ")[0]?.toLowerCase()}@example.com`,
+          subject: `Your refund for order ${order.id}`,
+        },
       };
-      state.messages.push(await ask(run, "sonnet-large", { text: "The refund went through. I'm telling the customer.", calls: [call], tokens: 1410, ms: 900 }));
+      state.messages.push(
+        await ask(run, "sonnet-large", {
+          text: "The refund went through. I'm telling the customer.",
+          calls: [call],
+          tokens: 1410,
+          ms: 900,
+        }),
+      );
       state.messages.push(
         message.toolResult(
           call.id,
@@ -136,12 +165,73 @@ const FILES = {
 
 /** @type {readonly (Reply & { results?: readonly unknown[], fails?: number })[]} */
 const CODING = [
-  { text: "I'll look at the failing test first.", calls: [{ id: "c1", name: "run_tests", arguments: { filter: "auth" } }], results: ["1 failed, 41 passed\n\nFAIL test/auth/session.test.ts > refuses a session that expires in this millisecond\n  expected { token: 's1' } to be undefined"], tokens: 2100, ms: 2300 },
-  { text: "Let me read the code and the test together.", calls: [{ id: "c2", name: "read_file", arguments: { path: "src/auth/session.ts" } }, { id: "c3", name: "read_file", arguments: { path: "test/auth/session.test.ts" } }], results: [FILES["src/auth/session.ts"], FILES["test/auth/session.test.ts"]], tokens: 3240, ms: 1800 },
-  { text: "The comparison lets a session live one millisecond too long: it must be <=.", calls: [{ id: "c4", name: "edit_file", arguments: { path: "src/auth/session.ts", replace: "session.expiresAt < Date.now()", with: "session.expiresAt <= Date.now()" } }], results: ["1 replacement"], tokens: 3710, ms: 3100 },
-  { text: "Running the tests again.", calls: [{ id: "c5", name: "run_tests", arguments: { filter: "auth" } }], results: ["42 passed"], tokens: 3980, ms: 900, fails: 1 },
-  { text: "All 42 tests pass. I'll check types and style before the commit.", calls: [{ id: "c6", name: "run_command", arguments: { command: "npm run check" } }, { id: "c7", name: "run_command", arguments: { command: "npm run lint" } }], results: ["types: no errors", "lint: 0 problems"], tokens: 4300, ms: 1500 },
-  { text: "", calls: [{ id: "c8", name: "git_commit", arguments: { message: "fix(auth): refuse sessions in the millisecond they expire" } }], results: ["[main 8f1c2d4] 1 file changed, 1 insertion(+), 1 deletion(-)"], tokens: 4410, ms: 700 },
+  {
+    text: "I'll look at the failing test first.",
+    calls: [{ id: "c1", name: "run_tests", arguments: { filter: "auth" } }],
+    results: [
+      "1 failed, 41 passed\n\nFAIL test/auth/session.test.ts > refuses a session that expires in this millisecond\n  expected { token: 's1' } to be undefined",
+    ],
+    tokens: 2100,
+    ms: 2300,
+  },
+  {
+    text: "Let me read the code and the test together.",
+    calls: [
+      { id: "c2", name: "read_file", arguments: { path: "src/auth/session.ts" } },
+      { id: "c3", name: "read_file", arguments: { path: "test/auth/session.test.ts" } },
+    ],
+    results: [FILES["src/auth/session.ts"], FILES["test/auth/session.test.ts"]],
+    tokens: 3240,
+    ms: 1800,
+  },
+  {
+    text: "The comparison lets a session live one millisecond too long: it must be <=.",
+    calls: [
+      {
+        id: "c4",
+        name: "edit_file",
+        arguments: {
+          path: "src/auth/session.ts",
+          replace: "session.expiresAt < Date.now()",
+          with: "session.expiresAt <= Date.now()",
+        },
+      },
+    ],
+    results: ["1 replacement"],
+    tokens: 3710,
+    ms: 3100,
+  },
+  {
+    text: "Running the tests again.",
+    calls: [{ id: "c5", name: "run_tests", arguments: { filter: "auth" } }],
+    results: ["42 passed"],
+    tokens: 3980,
+    ms: 900,
+    fails: 1,
+  },
+  {
+    text: "All 42 tests pass. I'll check types and style before the commit.",
+    calls: [
+      { id: "c6", name: "run_command", arguments: { command: "npm run check" } },
+      { id: "c7", name: "run_command", arguments: { command: "npm run lint" } },
+    ],
+    results: ["types: no errors", "lint: 0 problems"],
+    tokens: 4300,
+    ms: 1500,
+  },
+  {
+    text: "",
+    calls: [
+      {
+        id: "c8",
+        name: "git_commit",
+        arguments: { message: "fix(auth): refuse sessions in the millisecond they expire" },
+      },
+    ],
+    results: ["[main 8f1c2d4] 1 file changed, 1 insertion(+), 1 deletion(-)"],
+    tokens: 4410,
+    ms: 700,
+  },
 ];
 
 /** Fixes a bug in a repository. One of its tools fails once and is retried. */
@@ -152,13 +242,21 @@ export const coder = defineAgent({
     task: input.task,
     repository: { name: "harbor-api", branch: "main", dirty: /** @type {string[]} */ ([]) },
     plan: ["reproduce", "read", "fix", "test", "commit"],
-    messages: [message.system("You are a careful software engineer. Change as little as possible."), message.user(input.task)],
+    messages: [
+      message.system("You are a careful software engineer. Change as little as possible."),
+      message.user(input.task),
+    ],
   }),
   async step(run) {
     const { state } = run;
     const script = CODING[run.step - 1];
     if (!script) {
-      state.messages.push(await ask(run, "opus-code", { text: "Fixed: a session is now refused in the same millisecond in which it expires. The change is one character, with a test that covers it.", tokens: 4520 }));
+      state.messages.push(
+        await ask(run, "opus-code", {
+          text: "Fixed: a session is now refused in the same millisecond in which it expires. The change is one character, with a test that covers it.",
+          tokens: 4520,
+        }),
+      );
       return run.complete({ commit: "8f1c2d4" });
     }
     state.messages.push(await ask(run, "opus-code", script));
@@ -183,7 +281,11 @@ export const coder = defineAgent({
   },
 });
 
-const QUERIES = ["offshore wind capacity 2030 Europe", "grid connection queue length Germany", "levelised cost offshore wind 2026"];
+const QUERIES = [
+  "offshore wind capacity 2030 Europe",
+  "grid connection queue length Germany",
+  "levelised cost offshore wind 2026",
+];
 
 /** Collects sources in parallel, sleeps until a report is published, and writes a summary. */
 export const researcher = defineAgent({
@@ -200,8 +302,14 @@ export const researcher = defineAgent({
   async step(run) {
     const { state } = run;
     if (run.step === 1) {
-      const calls = QUERIES.map((query, index) => ({ id: `q${index}`, name: "web_search", arguments: { query, limit: 5 } }));
-      state.messages.push(await ask(run, "sonnet-large", { text: "I'll start with three searches.", calls, tokens: 610 }));
+      const calls = QUERIES.map((query, index) => ({
+        id: `q${index}`,
+        name: "web_search",
+        arguments: { query, limit: 5 },
+      }));
+      state.messages.push(
+        await ask(run, "sonnet-large", { text: "I'll start with three searches.", calls, tokens: 610 }),
+      );
       const results = await Promise.all(
         calls.map((call, index) =>
           run.tool(call, async () => {
@@ -219,7 +327,13 @@ export const researcher = defineAgent({
       return undefined;
     }
     if (run.step === 2) {
-      state.messages.push(await ask(run, "sonnet-large", { text: "The agency publishes its yearly figures tomorrow morning. I'll wait for them.", tokens: 2200, ms: 2600 }));
+      state.messages.push(
+        await ask(run, "sonnet-large", {
+          text: "The agency publishes its yearly figures tomorrow morning. I'll wait for them.",
+          tokens: 2200,
+          ms: 2600,
+        }),
+      );
       if (state.wait) await run.sleep("14h");
       return undefined;
     }

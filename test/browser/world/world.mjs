@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { message, Savepoint } from "savepoint";
-import { coder, hooks, refunds, researcher } from "./agents.mjs";
+import { coder, KILLED, refunds, researcher } from "./agents.mjs";
 import { installClock, setAge } from "./clock.mjs";
 
 /** @import { RefundInput } from "./agents.mjs" */
@@ -20,7 +20,16 @@ export const QUIET = {
   runError: () => {},
 };
 
-const CUSTOMERS = ["Ada Lindqvist", "Tomás Rivera", "Mei Tanaka", "Noah Becker", "Priya Shah", "Elif Demir", "Jonas Weber", "Aino Virtanen"];
+const CUSTOMERS = [
+  "Ada Lindqvist",
+  "Tomás Rivera",
+  "Mei Tanaka",
+  "Noah Becker",
+  "Priya Shah",
+  "Elif Demir",
+  "Jonas Weber",
+  "Aino Virtanen",
+];
 const REASONS = [
   "The parasol does not open. Please refund order",
   "Two of the four chairs have scratches. I'd like a refund for order",
@@ -66,6 +75,7 @@ export async function buildWorld(url, { history = 36, backups } = {}) {
     await sp.close();
   }
   await kill(url, "order-1044");
+  await enqueue(url);
 }
 
 /** @param {Savepoint} sp */
@@ -75,21 +85,18 @@ async function buildRefunds(sp) {
   setAge(3 * HOUR);
   await sp.run(refunds, { session: "order-1047", input: refundOf(1047, { behaviour: "hold" }) });
   setAge(2.4 * HOUR);
-  await sp.run(refunds, { session: "order-1045", input: refundOf(1045, { behaviour: "declined" }) }).catch(() => {});
-  setAge(2 * HOUR);
-  const failing = refundOf(1045, { behaviour: "declined" });
-  hooks.onRefund = async () => {};
-  await sp.run(refunds, { session: "order-1045", input: failing });
+  await sp.run(refunds, { session: "order-1045", input: refundOf(1045, { behaviour: "declined" }) });
   setAge(100 * MINUTE);
   await buildForks(sp);
   setAge(42 * MINUTE);
   await sp.run(refunds, {
     session: "order-1043",
-    input: refundOf(1043, { customer: "Priya Shah", amount: 480, reason: "The whole lounge set has rust after one winter. I want my money back for order 1043." }),
+    input: refundOf(1043, {
+      customer: "Priya Shah",
+      amount: 480,
+      reason: "The whole lounge set has rust after one winter. I want my money back for order 1043.",
+    }),
   });
-  setAge(25 * MINUTE);
-  await sp.enqueue(refunds, { session: "order-1048", input: refundOf(1048) });
-  await sp.enqueue(refunds, { session: "order-1049", input: refundOf(1049), priority: 7 });
 }
 
 /** A session with a label, a pin, a rewind and two forks. @param {Savepoint} sp */
@@ -116,7 +123,10 @@ async function buildForks(sp) {
 /** @param {Savepoint} sp */
 async function buildCode(sp) {
   setAge(20 * HOUR);
-  await sp.run(coder, { session: "fix-login", input: { task: "A session that expires in this very millisecond is still accepted. Find out why, and fix it." } });
+  await sp.run(coder, {
+    session: "fix-login",
+    input: { task: "A session that expires in this very millisecond is still accepted. Find out why, and fix it." },
+  });
   const session = sp.session("fix-login");
   const history = await session.history().all();
   const tested = history[2];
@@ -126,11 +136,20 @@ async function buildCode(sp) {
 /** @param {Savepoint} sp */
 async function buildResearch(sp) {
   setAge(30 * HOUR);
-  await sp.run(researcher, { session: "wind-report", input: { question: "Is Europe on its way to 60 GW of offshore wind by 2030?", wait: true } });
+  await sp.run(researcher, {
+    session: "wind-report",
+    input: { question: "Is Europe on its way to 60 GW of offshore wind by 2030?", wait: true },
+  });
   setAge(15 * HOUR);
-  await sp.run(researcher, { session: "wind-report", input: { question: "Is Europe on its way to 60 GW of offshore wind by 2030?", wait: true } });
+  await sp.run(researcher, {
+    session: "wind-report",
+    input: { question: "Is Europe on its way to 60 GW of offshore wind by 2030?", wait: true },
+  });
   setAge(8 * HOUR);
-  await sp.run(researcher, { session: "heat-pumps", input: { question: "How fast are heat pumps replacing gas boilers?" } });
+  await sp.run(researcher, {
+    session: "heat-pumps",
+    input: { question: "How fast are heat pumps replacing gas boilers?" },
+  });
 }
 
 /** @param {Savepoint} sp */
@@ -146,35 +165,67 @@ async function buildAgentsAndConversations(sp) {
     state: { openTickets: 3, shift: { from: "08:00", to: "18:00" } },
   };
   await sp.agents.save(support);
-  await sp.conversations.create({ id: "chat-ada", agent: "support", title: "Where is my parasol?", tags: ["delivery"] });
+  await sp.conversations.create({
+    id: "chat-ada",
+    agent: "support",
+    title: "Where is my parasol?",
+    tags: ["delivery"],
+  });
   await sp.conversations.append("chat-ada", [
     message.user("Hello! My parasol should have been here on Monday. Order 1042."),
-    message.assistant("Hello Ada! It left our warehouse on Friday and is with the carrier. I'll write to you as soon as it moves."),
+    message.assistant(
+      "Hello Ada! It left our warehouse on Friday and is with the carrier. I'll write to you as soon as it moves.",
+    ),
     message.user("Thank you. If it isn't here by Friday I'd like a refund."),
   ]);
-  await sp.conversations.create({ id: "chat-tomas", agent: "support", title: "Colors of the lounge set", tags: ["product"] });
+  await sp.conversations.create({
+    id: "chat-tomas",
+    agent: "support",
+    title: "Colors of the lounge set",
+    tags: ["product"],
+  });
   await sp.conversations.append("chat-tomas", [
     message.user("Is the lounge set also available in dark green?"),
     message.assistant("It comes in sand, slate and dark green. Dark green is back in two weeks."),
   ]);
   await sp.checkpoints.create({ agent: "support", label: "before the new prompt", pinned: true });
   setAge(2 * DAY);
-  await sp.agents.save({ ...support, systemPrompt: `${support.systemPrompt} Offer store credit first.`, state: { openTickets: 7, shift: { from: "07:00", to: "19:00" } } });
-  await sp.conversations.append("chat-ada", [message.user("It still isn't here. Please refund me."), message.assistant("I'm sorry, Ada. I've passed this on to refunds.")]);
+  await sp.agents.save({
+    ...support,
+    systemPrompt: `${support.systemPrompt} Offer store credit first.`,
+    state: { openTickets: 7, shift: { from: "07:00", to: "19:00" } },
+  });
+  await sp.conversations.append("chat-ada", [
+    message.user("It still isn't here. Please refund me."),
+    message.assistant("I'm sorry, Ada. I've passed this on to refunds."),
+  ]);
   await sp.conversations.create({ id: "chat-old", agent: "support", title: "Opening hours" });
   await sp.conversations.append("chat-old", [message.user("Are you open on Sunday?")]);
   await sp.conversations.archive("chat-old");
 }
 
+/** Queues work that no worker takes. @param {string} url */
+async function enqueue(url) {
+  const restoreClock = installClock();
+  const sp = await Savepoint.open(url, { on: QUIET });
+  setAge(4 * MINUTE);
+  await sp.enqueue(refunds, { session: "order-1048", input: refundOf(1048) });
+  await sp.enqueue(refunds, { session: "order-1049", input: refundOf(1049), priority: 7 });
+  restoreClock();
+  await sp.close();
+}
+
 /** Runs a session in a process that is killed inside a tool. Then another process finds that it may have happened. @param {string} url @param {string} session */
 async function kill(url, session) {
-  const child = spawn(process.execPath, [join(here, "killed.mjs"), url, session], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [join(here, "killed.mjs"), url, session], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   await once(/** @type {import("node:stream").Readable} */ (child.stdout), "data");
   const closed = once(child, "close");
   child.kill("SIGKILL");
   await closed;
   const sp = await Savepoint.open(url, { on: QUIET });
-  await sp.recover([refunds]);
+  const { status } = await sp.run(refunds, { session, input: KILLED });
+  if (status !== "waiting") throw new Error(`The killed run must wait for an answer, but is ${status}.`);
   await sp.close();
 }
-

@@ -86,7 +86,7 @@ export function Navigation({
 function Footer(): JSX.Element {
   const { version, url } = meta.value ?? { version: "", url: "" };
   return (
-    <footer class="side-foot">
+    <div class="side-foot">
       <p
         class={canWrite() ? "mode" : "mode read-only"}
         title={canWrite() ? undefined : "Start it with --write to allow changes."}
@@ -119,7 +119,7 @@ function Footer(): JSX.Element {
           <Icon name="help" />
         </button>
       </div>
-    </footer>
+    </div>
   );
 }
 

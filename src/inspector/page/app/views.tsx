@@ -81,13 +81,16 @@ function match(pattern: string, segments: readonly string[]): readonly string[] 
   return ids;
 }
 
-const loaded = new Map<string, View>();
+/** The views that were loaded. Paths of one view share its component, so that it stays when its path changes. */
+const loaded = new Map<Route["load"], View>();
 
 export function CurrentView({ place: { segments, query } }: { readonly place: Place }): JSX.Element {
   for (const route of ROUTES) {
     const ids = match(route.pattern, segments);
     if (ids)
-      return <LoadedView key={route.title === "Checkpoint" ? "Session" : ""} route={route} ids={ids} query={query} />;
+      return (
+        <LoadedView key={route.load === session ? "session" : route.pattern} route={route} ids={ids} query={query} />
+      );
   }
   if (segments.length === 0) return <TitledView title="Sessions" view={Sessions} ids={[]} query={query} />;
   return (
@@ -102,12 +105,12 @@ export function CurrentView({ place: { segments, query } }: { readonly place: Pl
 function LoadedView({ route, ...props }: ViewProps & { readonly route: Route }): JSX.Element {
   const [, update] = useState(0);
   const [failure, setFailure] = useState<ApiFailure | undefined>();
-  const view = loaded.get(route.pattern);
+  const view = loaded.get(route.load);
   useEffect(() => {
     if (view) return;
     route.load().then(
       (each) => {
-        loaded.set(route.pattern, each);
+        loaded.set(route.load, each);
         update((version) => version + 1);
       },
       () => setFailure(new ApiFailure(0, "UNREACHABLE", "This part of the page could not be loaded. Reload the page.")),

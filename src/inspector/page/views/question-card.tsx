@@ -22,12 +22,13 @@ interface CardProps {
 
 export function QuestionCard({ session, branch, question, onDone }: CardProps): JSX.Element {
   const { kind, text, call, startedAt, data } = question;
+  const shownData = choicesOf(data).length > 0 ? withoutChoices(data) : data;
   return (
     <section class={`question question-${kind}`} aria-label={`Question: ${text}`}>
       <Icon name={kind === "unknown" ? "warning" : "question"} />
       <div class="question-body">
-        <h3>{kind === "unknown" ? "Did this happen?" : "The agent asks"}</h3>
-        <p class="question-text">{text}</p>
+        <h2>{kind === "unknown" ? "Did this happen?" : "The agent asks"}</h2>
+        {!call && <p class="question-text">{text}</p>}
         {call && (
           <div class="question-call">
             <code>{call.name}</code>
@@ -40,7 +41,7 @@ export function QuestionCard({ session, branch, question, onDone }: CardProps): 
             {call.arguments !== undefined && <JsonTree value={call.arguments} tools={{ depth: 2 }} />}
           </div>
         )}
-        {data !== undefined && <JsonTree value={data} tools={{ depth: 2 }} />}
+        {shownData !== undefined && <JsonTree value={shownData} tools={{ depth: 2 }} />}
         {canWrite() ? (
           kind === "unknown" ? (
             <OutcomeForm session={session} branch={branch} question={question} onDone={onDone} />
@@ -75,6 +76,12 @@ function choicesOf(data: Json | undefined): readonly Json[] {
   const list = data["options"] ?? data["choices"];
   if (!Array.isArray(list) || list.length > 8) return [];
   return list.filter((each) => typeof each === "string" || typeof each === "number" || typeof each === "boolean");
+}
+
+/** The rest of the data: the choices are shown as buttons. */
+function withoutChoices(data: Json | undefined): Json | undefined {
+  const { options: _options, choices: _choices, ...rest } = data as { readonly [key: string]: Json };
+  return Object.keys(rest).length === 0 ? undefined : rest;
 }
 
 function AnswerForm({ session, branch, question, onDone }: CardProps): JSX.Element {

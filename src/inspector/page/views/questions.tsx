@@ -34,7 +34,7 @@ export function Questions(): JSX.Element {
       )}
       {data && data.total > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Questions">
-          <ul class="page asking">
+          <ul class="page asking-list">
             {data.entries.map(({ session, branch, agent, since, questions }) => (
               <li key={`${session}/${branch}`} class="panel">
                 <header class="row wrap asking-head">

@@ -43,12 +43,12 @@ export function EffectDetails({
       <div class="effect-values">
         {args !== undefined && (
           <section>
-            <h4>Arguments</h4>
+            <p class="caption">Arguments</p>
             <JsonTree value={args} tools={{ depth: 2 }} />
           </section>
         )}
         <section>
-          <h4>Result</h4>
+          <p class="caption">Result</p>
           {error ? (
             <p class="error-text">
               {error.name}: {error.message}
@@ -65,6 +65,12 @@ export function EffectDetails({
           {path}: {reason}
         </p>
       ))}
+      {outcome === "unknown" && question === undefined && (
+        <p class="muted">
+          Its process ended before the result was recorded. When the run is resumed, the policy of the tool decides: by
+          default it asks.
+        </p>
+      )}
       <Facts effect={effect} />
       <div class="form-actions">
         {seq !== undefined && (

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { EffectView, HoleView, JournalPage, SessionDetail } from "../../../api.js";
 import { sessionPath } from "../../api/client.js";
+import type { Json } from "../../api/types.js";
 import { usePages } from "../../api/pages.js";
 import { formatDuration, formatExact, plural } from "../../ui/format.js";
 import { Icon, type IconName } from "../../ui/icon.js";
@@ -72,10 +73,10 @@ function stepOf(entry: Entry): number | undefined {
 function StepLine({ entry }: { readonly entry: Entry }): JSX.Element {
   const step = stepOf(entry);
   return (
-    <h3 class="entry-step">
+    <h2 class="entry-step">
       {step === undefined ? (entry.kind === "hole" ? "Unreadable" : "Step in progress") : `Step ${step}`}
       {entry.turn > 1 && <span class="faint"> · turn {entry.turn}</span>}
-    </h3>
+    </h2>
   );
 }
 
@@ -144,7 +145,21 @@ function EffectRow({
   );
 }
 
-function shorten(value: EffectView["value"]): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
+/** A value in one line. Of the reply of a model, its text and the tools that it calls. */
+function shorten(value: Json): string {
+  const text = typeof value === "string" ? value : (replyText(value) ?? JSON.stringify(value));
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}
+
+function replyText(value: Json): string | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  const { role, content, toolCalls } = value;
+  if (role !== "assistant" || typeof content !== "string") return undefined;
+  const names = Array.isArray(toolCalls)
+    ? toolCalls.flatMap((call) => {
+        const name = typeof call === "object" && call !== null && !Array.isArray(call) ? call["name"] : undefined;
+        return typeof name === "string" ? [`${name}()`] : [];
+      })
+    : [];
+  return [content, ...names].filter((part) => part !== "").join(" ");
 }

@@ -23,10 +23,10 @@ export function StepRows({ id, branch, step, scale }: StepProps): JSX.Element {
   return (
     <section class="step" aria-label={`Step ${step.step ?? "in progress"}`}>
       <header class="step-head">
-        <h3>
+        <h2>
           {step.step === undefined ? "Step in progress" : `Step ${step.step}`}
           {step.turn > 1 && <span class="faint"> · turn {step.turn}</span>}
-        </h3>
+        </h2>
         <span class="faint">
           {formatClock(startedAt)}
           {endedAt !== undefined && ` · ${formatDuration(endedAt - startedAt)}`}
@@ -34,7 +34,7 @@ export function StepRows({ id, branch, step, scale }: StepProps): JSX.Element {
         </span>
         {isParallel && <Tag>parallel</Tag>}
         <span class="spacer" />
-        {seq !== undefined && <Link to={paths.checkpoint(id, seq)}>#{seq}</Link>}
+        {seq !== undefined && <Link to={paths.checkpoint(id, seq)} class="step-link">{`#${seq}`}</Link>}
       </header>
       {takeovers.map((takeover) => (
         <TakeoverRow key={takeover.to} takeover={takeover} />
@@ -109,7 +109,9 @@ function SpanRow({
   const right = Math.max(left, scale.at(Math.min(end, serverNow())));
   const isWait = kind === "sleep" || kind === "ask";
   const duration = endedAt === undefined ? undefined : formatDuration(endedAt - startedAt);
-  const isLate = left > 0.72;
+  const remarks = remarksOf(span);
+  // Beside the end of the bar, or before its beginning if there is no space behind it.
+  const isLate = remarks.length > 0 && right > 0.7 && left > 0.35;
   return (
     <div class="span">
       <button type="button" class="span-line" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -129,7 +131,7 @@ function SpanRow({
             style={isLate ? { right: `${(1 - left) * 100}%` } : { left: `${right * 100}%` }}
           >
             {duration ?? (outcome === "running" ? formatDuration(end - startedAt) : "")}
-            {remarksOf(span).map(([text, tone]) => (
+            {remarks.map(([text, tone]) => (
               <Tag key={text} kind={tone}>
                 {text}
               </Tag>

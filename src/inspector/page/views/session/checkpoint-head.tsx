@@ -9,6 +9,7 @@ import { useAction, WriteButton } from "../../ui/action.js";
 import { Icon } from "../../ui/icon.js";
 import { Bytes, Cost, Count, StatusBadge, Tag, Time } from "../../ui/text.js";
 import { showToast } from "../../ui/toast.js";
+import { nameOf } from "./names.js";
 import { LabelDialog, RewindDialog } from "./dialogs.js";
 
 export function CheckpointHead({
@@ -24,28 +25,15 @@ export function CheckpointHead({
   readonly headSeq: number | undefined;
   readonly reload: () => void;
 }): JSX.Element {
-  const {
-    seq,
-    label,
-    description,
-    status,
-    kind,
-    trigger,
-    step,
-    usage,
-    createdAt,
-    stateBytes,
-    storedBytes,
-    pinned,
-    expiresAt,
-  } = checkpoint;
+  const { seq, label, status, kind, trigger, step, usage, createdAt, stateBytes, storedBytes, pinned, expiresAt } =
+    checkpoint;
   return (
     <header class="checkpoint-head">
       <div class="row wrap">
         <h2>
-          <span class="hash">#{seq}</span> {label ?? description ?? trigger ?? "checkpoint"}
+          <span class="hash">#{seq}</span> {nameOf(checkpoint)}
         </h2>
-        {status !== "open" && <StatusBadge status={status} title={checkpoint.reason} />}
+        {status !== "open" && status !== "running" && <StatusBadge status={status} title={checkpoint.reason} />}
         <span class="spacer" />
         <Actions id={id} branch={branch} checkpoint={checkpoint} isHead={seq === headSeq} reload={reload} />
       </div>
@@ -73,6 +61,11 @@ export function CheckpointHead({
           </span>
         )}
       </p>
+      {checkpoint.reason !== undefined && (
+        <p class="muted clip" title={checkpoint.reason}>
+          {checkpoint.reason}
+        </p>
+      )}
       {checkpoint.resumeHint !== undefined && <p class="muted">{checkpoint.resumeHint}</p>}
     </header>
   );

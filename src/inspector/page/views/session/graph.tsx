@@ -2,13 +2,14 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { BranchView, CheckpointView } from "../../../api.js";
-import { formatClock, formatDay, formatExact, formatNumber, isTime } from "../../ui/format.js";
+import { formatBytes, formatClock, formatDay, formatExact, formatNumber, isTime } from "../../ui/format.js";
 import { Icon } from "../../ui/icon.js";
 import { Failure, Skeleton } from "../../ui/states.js";
 import { Tag } from "../../ui/text.js";
 import { useVirtualRows } from "../../ui/virtual.js";
 import { type GraphData, type Node, useRowDetails } from "./graph-data.js";
 import { type LaneRow, MAX_LANES } from "./lanes.js";
+import { nameOf } from "./names.js";
 
 const ROW = 44;
 const LANE = 13;
@@ -37,6 +38,9 @@ export function GraphList({ id, graph, branches, selected, onSelect }: GraphProp
     wasShown.current = selected;
     scrollTo(index);
   }, [index, selected]);
+  // Keys arrive faster than the rows are drawn.
+  const at = useRef(index);
+  at.current = index;
   const move = (event: KeyboardEvent): void => {
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? ROW) / ROW) - 1);
     const steps: Readonly<Record<string, number>> = {
@@ -52,10 +56,12 @@ export function GraphList({ id, graph, branches, selected, onSelect }: GraphProp
     const step = steps[event.key];
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    const next = Math.min(total - 1, Math.max(0, index < 0 ? 0 : index + step));
+    const next = Math.min(total - 1, Math.max(0, at.current < 0 ? 0 : at.current + step));
     const node = nodes[next];
-    if (node) onSelect(node.seq);
-    else {
+    if (node) {
+      at.current = next;
+      onSelect(node.seq);
+    } else {
       // The end of a very long history is loaded first.
       ensure(next);
       scrollTo(next);
@@ -125,7 +131,7 @@ interface RowProps {
 }
 
 function Row({ node, lane, width, start, position, total, info, heads, isSelected, onSelect }: RowProps): JSX.Element {
-  const { seq, createdAt, flags, kind } = node;
+  const { seq, createdAt, flags } = node;
   const isLeftBehind = !lane.isLive;
   return (
     <div
@@ -153,11 +159,7 @@ function Row({ node, lane, width, start, position, total, info, heads, isSelecte
             <Tag title="A rewind has left it behind. It can still be opened, forked and rewound to.">rewound</Tag>
           )}
         </span>
-        <span class="graph-note clip">
-          step {node.step}
-          {kind !== "automatic" && ` · ${kind === "preOperation" ? "before an operation" : kind}`}
-          {info?.label !== undefined && info.trigger !== undefined && ` · ${info.trigger}`}
-        </span>
+        <span class="graph-note clip">{noteOf(node, info)}</span>
       </span>
       {isTime(createdAt) && (
         <time class="graph-time" dateTime={new Date(createdAt).toISOString()} title={formatExact(createdAt)}>
@@ -169,6 +171,15 @@ function Row({ node, lane, width, start, position, total, info, heads, isSelecte
   );
 }
 
+function noteOf({ step, kind }: Node, info: CheckpointView | undefined): string {
+  const parts = [`step ${step}`];
+  if (kind === "manual") parts.push("saved by hand");
+  if (info?.label !== undefined && info.trigger !== undefined) parts.push(info.trigger);
+  if (info?.reason !== undefined) parts.push(info.reason);
+  else if (info) parts.push(`+${formatBytes(info.storedBytes)}`);
+  return parts.join(" · ");
+}
+
 const FLAGS = [
   [4, "failed"],
   [8, "waiting"],
@@ -176,12 +187,9 @@ const FLAGS = [
   [32, "halted"],
 ] as const;
 
-function titleOf({ flags, seq }: Node, info: CheckpointView | undefined): string {
-  if (info?.label !== undefined) return info.label;
-  const ending = FLAGS.find(([flag]) => (flags & flag) > 0)?.[1];
-  const text = info?.description ?? info?.reason ?? info?.trigger;
-  if (ending !== undefined) return text === undefined || text === ending ? ending : `${ending}: ${text}`;
-  return text ?? (seq === 1 ? "first checkpoint" : "checkpoint");
+function titleOf({ flags, kind, step }: Node, info: CheckpointView | undefined): string {
+  const status = FLAGS.find(([flag]) => (flags & flag) > 0)?.[1] ?? "open";
+  return nameOf({ trigger: "step", ...info, kind: kind as CheckpointView["kind"], status, step });
 }
 
 /** The lanes of a row: lines that pass, and the point of the checkpoint. */
@@ -202,8 +210,8 @@ function Lanes({
       {lane.through.map((each) => (
         <path key={each} class={`lane lane-${each % 6}`} d={`M${x(each)} 0V${ROW}`} />
       ))}
-      {lane.hasChild && <path class={`lane lane-${lane.lane % 6}`} d={`M${own} 0V${middle}`} />}
-      {lane.hasParent && <path class={`lane lane-${lane.lane % 6}`} d={`M${own} ${middle}V${ROW}`} />}
+      {lane.hasChild && <path class={`lane own lane-${lane.lane % 6}`} d={`M${own} 0V${middle}`} />}
+      {lane.hasParent && <path class={`lane own lane-${lane.lane % 6}`} d={`M${own} ${middle}V${ROW}`} />}
       {lane.joins.slice(0, MAX_LANES).map((each) => (
         <path
           key={`join-${each}`}

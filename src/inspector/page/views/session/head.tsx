@@ -6,6 +6,7 @@ import { post, sessionPath } from "../../api/client.js";
 import { Link, paths } from "../../app/router.js";
 import { CopyButton, useAction, WriteButton } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
+import { plural } from "../../ui/format.js";
 import { Icon } from "../../ui/icon.js";
 import { Cost, Count, StatusBadge, Tag, Time } from "../../ui/text.js";
 import { showToast } from "../../ui/toast.js";
@@ -53,12 +54,8 @@ export function SessionHead({
         <span>
           updated <Time at={head?.createdAt ?? session.updatedAt} />
         </span>
-        <span>
-          <Count value={head?.step ?? session.steps} /> steps
-        </span>
-        <span>
-          <Count value={session.checkpoints} /> checkpoints
-        </span>
+        <span>{plural(head?.step ?? session.steps, "step")}</span>
+        <span>{plural(session.checkpoints, "checkpoint")}</span>
         {head?.usage?.tokens !== undefined && (
           <span>
             <Count value={head.usage.tokens} /> tokens

@@ -158,13 +158,13 @@ function ToolCall({ call }: { readonly call: ToolCallView }): JSX.Element {
       </summary>
       {isOpen && (
         <div class="tool-body">
-          <h4>Arguments</h4>
+          <p class="caption">Arguments</p>
           {call.arguments === undefined ? (
             <p class="faint">none</p>
           ) : (
             <JsonTree value={call.arguments} tools={{ depth: 2 }} />
           )}
-          <h4>Result</h4>
+          <p class="caption">Result</p>
           {result ? (
             <LongText text={result.text} length={result.textLength} />
           ) : (

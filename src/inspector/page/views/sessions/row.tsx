@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import type { SessionRow } from "../../../api.js";
 import { Link, paths } from "../../app/router.js";
+import { plural } from "../../ui/format.js";
 import { Icon } from "../../ui/icon.js";
 import { isNarrow } from "../../ui/media.js";
 import { Bytes, Cost, Count, StatusBadge, Time } from "../../ui/text.js";
@@ -79,9 +80,7 @@ function NarrowCells({ row }: { readonly row: SessionRow }): JSX.Element {
       <div class="card-foot">
         {row.agent !== undefined && <span class="clip">{row.agent}</span>}
         <Time at={row.updatedAt} />
-        <span>
-          <Count value={row.steps} /> steps
-        </span>
+        <span>{plural(row.steps, "step")}</span>
         {row.cost !== undefined && <Cost value={row.cost} />}
       </div>
     </div>
@@ -135,9 +134,7 @@ function Note({ row }: { readonly row: SessionRow }): JSX.Element {
   }
   return (
     <div class="note">
-      <span class="clip">
-        <Count value={checkpoints} /> {checkpoints === 1 ? "checkpoint" : "checkpoints"}
-      </span>
+      <span class="clip">{plural(checkpoints, "checkpoint")}</span>
     </div>
   );
 }
