@@ -15,7 +15,17 @@ const ATTACKS = [
 ];
 const ATTACK = ATTACKS.join(" ");
 /** Ids must survive URLs, and texts must survive control characters, other directions and other planes. */
-const IDS = ["..", ".", "~", "a/b?c#d", "%2e%2e%2f", "<img src=x onerror=alert(7)>", "सत्र 🌲", "__proto__", "constructor"];
+const IDS = [
+  "..",
+  ".",
+  "~",
+  "a/b?c#d",
+  "%2e%2e%2f",
+  "<img src=x onerror=alert(7)>",
+  "सत्र 🌲",
+  "__proto__",
+  "constructor",
+];
 
 async function hostileStore(): Promise<Savepoint> {
   const sp = await Savepoint.open("memory:");
@@ -35,9 +45,20 @@ async function hostileStore(): Promise<Savepoint> {
       { label: ATTACK, trigger: ATTACK, description: ATTACK, reason: ATTACK, resumeHint: ATTACK, status: "failed" },
     );
   }
-  await sp.conversations.create({ id: "<b>chat</b>", title: ATTACK, tags: [ATTACKS[0] ?? ""], metadata: { [ATTACK]: ATTACK } });
+  await sp.conversations.create({
+    id: "<b>chat</b>",
+    title: ATTACK,
+    tags: [ATTACKS[0] ?? ""],
+    metadata: { [ATTACK]: ATTACK },
+  });
   await sp.conversations.append("<b>chat</b>", [message.user(ATTACK)]);
-  await sp.agents.save({ id: "bad", name: ATTACK, systemPrompt: ATTACK, capabilities: [ATTACK], config: { [ATTACK]: ATTACK } });
+  await sp.agents.save({
+    id: "bad",
+    name: ATTACK,
+    systemPrompt: ATTACK,
+    capabilities: [ATTACK],
+    config: { [ATTACK]: ATTACK },
+  });
   return sp;
 }
 
@@ -67,7 +88,9 @@ describe("hostile texts", () => {
     for (const view of views) {
       await page.goto(`${origin}${view}`);
       await settle(page);
-      const injected = await page.evaluate(() => document.querySelectorAll("main script, main img, main iframe, main style, main [onerror]").length);
+      const injected = await page.evaluate(
+        () => document.querySelectorAll("main script, main img, main iframe, main style, main [onerror]").length,
+      );
       expect(injected, view).toBe(0);
     }
     await page.goto(`${origin}/sessions/${session}`);

@@ -69,15 +69,30 @@ export async function serve(
 
 /** Serves the inspector of an open store. Returns the URL of its page, without the token. */
 export async function serveStore(sp: Savepoint, options: Partial<InspectorOptions> = {}): Promise<string> {
+  const server = await startServer(sp, 0, options);
+  atEnd(() => server.close());
+  return server.origin;
+}
+
+/** Starts a server that the test closes. */
+export async function startServer(
+  sp: Savepoint,
+  port: number,
+  options: Partial<InspectorOptions> = {},
+): Promise<{ readonly origin: string; readonly port: number; readonly close: () => Promise<void> }> {
   const inspector = createInspector(sp, { token: TOKEN, ...options });
   const server = createServer(toNodeListener(inspector));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  atEnd(async () => {
-    await inspector.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}${options.basePath ?? ""}`;
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { port: actual } = server.address() as AddressInfo;
+  return {
+    origin: `http://127.0.0.1:${actual}${options.basePath ?? ""}`,
+    port: actual,
+    async close() {
+      await inspector.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
 }
 
 /** Opens a view, signed in. The page must be silent until the test ends. */

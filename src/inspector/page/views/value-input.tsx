@@ -1,5 +1,6 @@
 /** An input for any value: text, or JSON. */
 import type { JSX } from "preact";
+import { useId } from "preact/hooks";
 import type { Json } from "../api/types.js";
 import { Switch } from "../ui/tabs.js";
 
@@ -39,12 +40,13 @@ export function ValueInput({
   readonly hint?: string;
   readonly rows?: number;
 }): JSX.Element {
+  const id = useId();
   const read = readValue(value);
   const isWrong = "error" in read && value.text.trim() !== "";
   return (
     <div class="field">
       <div class="row">
-        <label for={`value-${label}`}>{label}</label>
+        <label for={id}>{label}</label>
         <span class="spacer" />
         <Switch
           label={`${label}: form`}
@@ -57,7 +59,7 @@ export function ValueInput({
         />
       </div>
       <textarea
-        id={`value-${label}`}
+        id={id}
         rows={rows}
         spellcheck={false}
         value={value.text}

@@ -30,7 +30,8 @@ export function GraphList({ id, graph, branches, selected, onSelect }: GraphProp
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => ensure(last), [ensure, last]);
   const visible = items.flatMap(({ index }) => nodes[index]?.seq ?? []);
-  useEffect(() => details.show(visible), [visible.join(), details.show]);
+  // After each change: what is known is not loaded again.
+  useEffect(() => details.show(visible));
   const index = selected === undefined ? -1 : graph.indexOf(selected);
   const wasShown = useRef<number | undefined>(undefined);
   useEffect(() => {
