@@ -73,9 +73,14 @@ async function runCodingAgent(folder: string, args: readonly string[], env: Reco
 }
 
 /** Starts a server of `examples/server` in this folder, and waits until it listens. */
-async function startServer(folder: string, file: string, paymentMs: number, { onTestFinished }: TestContext) {
-  const path = fileURLToPath(new URL(`../examples/server/${file}`, import.meta.url));
-  const env = { ...process.env, PORT: "0", PAYMENT_MS: String(paymentMs), AI_GATEWAY_API_KEY: "" };
+function startServer(folder: string, file: string, paymentMs: number, test: TestContext) {
+  return listen(folder, `server/${file}`, { PAYMENT_MS: String(paymentMs), AI_GATEWAY_API_KEY: "" }, test);
+}
+
+/** Starts an example that is a server in this folder, and waits until it listens. */
+async function listen(folder: string, file: string, more: Record<string, string>, { onTestFinished }: TestContext) {
+  const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
+  const env = { ...process.env, PORT: "0", ...more };
   const child = spawn(process.execPath, [path], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
   const ended = once(child, "exit");
   onTestFinished(async () => {
@@ -315,6 +320,34 @@ describe.concurrent("the examples", () => {
       ["assistant", expect.any(String)],
     ]);
     expect(await node.stop("SIGTERM")).toEqual([0, null]);
+  });
+
+  it("inspector: both servers show the store below /agents to those who have signed in, and stop with open streams", async (test) => {
+    const folder = createFolder(test);
+    const url = `sqlite:${join(folder, "store.db")}`;
+    const sp = await Savepoint.open(url);
+    await sp.session("order-88").save({ messages: [] });
+    await sp.close();
+    for (const file of ["inspector/node.mjs", "inspector/hono.mjs"]) {
+      const server = await listen(folder, file, { INSPECTOR_PASSWORD: "secret", SAVEPOINT_URL: url }, test);
+      const get = (path: string, password?: string): Promise<Response> =>
+        fetch(`${server.url}${path}`, {
+          headers: password === undefined ? {} : { authorization: `Basic ${btoa(`admin:${password}`)}` },
+        });
+      const refused = await get("/agents/api/sessions", "wrong");
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([
+        401,
+        expect.stringContaining("Basic"),
+      ]);
+      expect((await get("/agents/")).status).toBe(401);
+      expect(await (await get("/agents/", "secret")).text()).toContain("<!doctype html>");
+      const listed = (await (await get("/agents/api/sessions", "secret")).json()) as { sessions: { id: string }[] };
+      expect(listed.sessions.map(({ id }) => id)).toEqual(["order-88"]);
+      const events = await get("/agents/api/events?topics=sessions", "secret");
+      const reader = events.body?.getReader();
+      expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("event: hello");
+      expect(await server.stop("SIGTERM")).toEqual([0, null]);
+    }
   });
 
   it("coding-agent: asks before a command, asks again after a crash in it, and repeats no recorded call", async (test) => {

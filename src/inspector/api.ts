@@ -460,7 +460,7 @@ export interface TimelineStep {
   readonly turn: number;
   readonly step?: number;
   readonly startedAt: number;
-  /** Missing while an effect of the step is open. */
+  /** Missing while the step is in progress. */
   readonly endedAt?: number;
   /** The checkpoint that ends it. */
   readonly seq?: number;

@@ -3,7 +3,9 @@ import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { createInspector, type InspectorOptions } from "../../src/inspector/index.js";
 import { equalsSecret } from "../../src/inspector/http/access.js";
-import { Client, describeFailure, open, rawRequest, serve, TOKEN } from "./lab.js";
+import { Client, describeFailure, open, rawRequest, serve, TOKEN, useCleanup } from "./lab.js";
+
+useCleanup();
 
 const HOSTS = ["127.0.0.1", "localhost", "[::1]"];
 const bearer = { authorization: `Bearer ${TOKEN}` };

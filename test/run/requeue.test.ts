@@ -1,7 +1,7 @@
 /** Scheduling runs again that have ended or were interrupted: `sp.requeue()`. */
 import { describe, expect, it } from "vitest";
 import { type Agent, defineAgent, type Savepoint } from "../../src/index.js";
-import { codeOf, KINDS, interruptIn, untilStatus, useLab, World } from "./lab.js";
+import { ALL_KINDS, codeOf, interruptIn, untilStatus, useLab, World } from "./lab.js";
 
 /** Counts to three, one step each, and fails in the step in which the world says so. */
 function counter(world: World, fail: () => boolean) {
@@ -27,7 +27,7 @@ async function work(sp: Savepoint, agent: Agent<never>): Promise<void> {
   await worker.stop();
 }
 
-describe.each(KINDS)("a requeued run, on $name", (kind) => {
+describe.each(ALL_KINDS)("a requeued run, on $name", (kind) => {
   const lab = useLab(kind);
 
   it("that an error has ended is resumed by a worker, without repeating recorded effects", async () => {

@@ -22,6 +22,16 @@ export class Cached<Value> {
     return this.#reading;
   }
 
+  /** The value, or the one before if reading it takes longer than this many milliseconds; `undefined` if there is none. */
+  async within(wait: number): Promise<Value | undefined> {
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), wait)));
+    const value = this.get();
+    value.catch(() => {});
+    const first = await Promise.race([value, timeout]).finally(() => clearTimeout(timer));
+    return first ?? this.#value?.value;
+  }
+
   /** Forgets the value, because it was changed here. */
   clear(): void {
     this.#value = undefined;

@@ -1,8 +1,5 @@
-/**
- * Pages of the journal of a branch, newest first, in complete steps. A cursor is the seq of the checkpoint from which on the next
- * page lists effects, so it never expires; a page begins anew if the branch was moved meanwhile.
- */
-import type { Json, JournalEntry, JournalHole, Savepoint } from "../../index.js";
+/** Pages of the journal of a branch, newest first, in complete steps. A cursor names the next effect, so it never expires. */
+import { type Json, type JournalEntry, type JournalHole, type Savepoint, SavepointError } from "../../index.js";
 import type { EffectView, HoleView } from "../api.js";
 import { badRequest } from "../http/errors.js";
 import { toWire } from "../http/responses.js";
@@ -11,6 +8,8 @@ import { cut, omitUndefined } from "./views.js";
 
 /** The most effects of a page, even if the step has more. */
 const MAX_EFFECTS = 5000;
+/** Effects that are read to find one. */
+const MAX_SKIPPED = 10_000;
 const MAX_MESSAGE = 2000;
 
 export interface JournalRequest {
@@ -35,55 +34,69 @@ export interface JournalSlice {
 
 /** Reads a page. */
 export async function readJournalPage(sp: Savepoint, request: JournalRequest): Promise<JournalSlice> {
-  const { session, branch, cursor, limit, values } = request;
-  const from = cursor === undefined ? undefined : parseCursor(cursor);
   const entries: (JournalEntry | JournalHole)[] = [];
   let last: JournalEntry | undefined;
-  let older: JournalEntry | undefined;
-  let isCut = false;
-  let isMore = false;
-  const options = { branch, all: true, order: "newest", values: values === 0 ? "none" : values } as const;
-  for await (const entry of sp.journal(session, { ...options, ...(from && { from }) })) {
+  for await (const entry of entriesFrom(sp, request)) {
     const isNewStep = entry.kind !== "hole" && last !== undefined && !isSameStep(last, entry);
-    isCut = entries.length >= MAX_EFFECTS && !isNewStep;
-    if ((entries.length >= limit && isNewStep) || isCut) {
-      if (isNewStep) older = entry;
-      isMore = true;
-      break;
+    if (entry.kind !== "hole" && isNewStep && entries.length >= request.limit) {
+      return { entries, older: entry, next: toCursor(entries, entry), isCut: false };
     }
-    entries.push(entry);
+    if (entry.kind !== "hole" && entries.length >= MAX_EFFECTS) {
+      return { entries, older: undefined, next: toCursor(entries, entry), isCut: true };
+    }
+    if (entries.length < MAX_EFFECTS) entries.push(entry);
     if (entry.kind !== "hole") last = entry;
   }
-  const next = isMore ? await findNext(sp, request, entries) : undefined;
-  return { entries, older, next: next === cursor ? undefined : next, isCut };
+  return { entries, older: undefined, next: undefined, isCut: false };
+}
+
+/** The effects from the one that a cursor names. */
+async function* entriesFrom(
+  sp: Savepoint,
+  { session, branch, cursor, values }: JournalRequest,
+): AsyncGenerator<JournalEntry | JournalHole> {
+  const options = { branch, all: true, order: "newest", values: values === 0 ? "none" : values } as const;
+  if (cursor === undefined) {
+    yield* sp.journal(session, options);
+    return;
+  }
+  const { from, rest } = parseKey(cursor, "a cursor of the journal");
+  let [isFound, skipped] = [false, 0];
+  for await (const entry of sp.journal(session, { ...options, ...from })) {
+    isFound ||= entry.kind !== "hole" && restOfKey(entry) === rest;
+    if (isFound) yield entry;
+    else if (++skipped > MAX_SKIPPED) break;
+  }
+  if (!isFound)
+    throw new SavepointError("CONFLICT", "The branch was moved meanwhile. Load the journal from the start.");
 }
 
 export function isSameStep(a: Pick<JournalEntry, "turn" | "step">, b: Pick<JournalEntry, "turn" | "step">): boolean {
   return a.turn === b.turn && a.step === b.step;
 }
 
-/** The seq of the checkpoint before those that list the effects of a page. */
-async function findNext(
-  sp: Savepoint,
-  { session, branch }: JournalRequest,
-  entries: readonly (JournalEntry | JournalHole)[],
-): Promise<string | undefined> {
-  const seqs = entries.flatMap(({ checkpoint }) => (checkpoint ? [checkpoint.seq] : []));
-  const handle = sp.session(session, { branch });
-  // The effects of the current step have no checkpoint yet: those before them begin with the head.
-  if (seqs.length === 0) return (await handle.head())?.seq.toString();
-  const [, parent] = await handle.history({ from: { seq: Math.min(...seqs) }, limit: 2 }).all();
-  return parent?.seq.toString();
-}
-
-function parseCursor(cursor: string): { readonly seq: number } {
-  if (!/^\d{1,15}$/.test(cursor)) throw badRequest(`${JSON.stringify(cursor)} is not a cursor of the journal.`);
-  return { seq: Number(cursor) };
+/**
+ * The cursor of the page that begins with an effect: the key of the effect, with the oldest checkpoint of the page before. That one
+ * lists everything that is older than the page; the entries of the page itself that it lists too are skipped.
+ */
+function toCursor(page: readonly (JournalEntry | JournalHole)[], first: JournalEntry): string {
+  const seqs = page.flatMap(({ checkpoint }) => (checkpoint ? [checkpoint.seq] : []));
+  return `${seqs.length > 0 ? Math.min(...seqs) : ""}.${restOfKey(first)}`;
 }
 
 /** Identifies an effect; the seq of the checkpoint that lists it comes first, so that it is found again. */
-export function keyOfEffect({ checkpoint, turn, step, index, startedAt }: JournalEntry): string {
-  return [checkpoint?.seq ?? "", turn, step ?? "", index, startedAt].join(".");
+export function keyOfEffect(entry: JournalEntry): string {
+  return `${entry.checkpoint?.seq ?? ""}.${restOfKey(entry)}`;
+}
+
+function restOfKey({ turn, step, index, startedAt }: JournalEntry): string {
+  return [turn, step ?? "", index, startedAt].join(".");
+}
+
+function parseKey(key: string, what: string): { readonly from: { from?: { seq: number } }; readonly rest: string } {
+  const [, seq = "", rest = ""] = /^(\d{0,15})\.(\d+\.\d*\.\d+\.\d+)$/.exec(key) ?? [];
+  if (rest === "") throw badRequest(`${JSON.stringify(key)} is not ${what}.`);
+  return { from: seq === "" ? {} : { from: { seq: Number(seq) } }, rest };
 }
 
 /** Finds an effect by its key; `undefined` if there is none any more. */
@@ -93,24 +106,22 @@ export async function findEffect(
   branch: string,
   key: string,
 ): Promise<JournalEntry | undefined> {
-  const [seq = "", ...rest] = key.split(".");
-  if (rest.length !== 4 || !/^[\d.]*$/.test(key))
-    throw badRequest(`${JSON.stringify(key)} is not the key of an effect.`);
-  const from = seq === "" ? {} : { from: { seq: Number(seq) } };
+  const { from, rest } = parseKey(key, "the key of an effect");
   let [read, first]: [number, JournalEntry | undefined] = [0, undefined];
   for await (const entry of sp.journal(session, { branch, all: true, order: "newest", ...from })) {
     if (entry.kind === "hole") continue;
-    if (keyOfEffect(entry).split(".").slice(1).join(".") === rest.join(".")) return entry;
+    if (restOfKey(entry) === rest) return entry;
     first ??= entry;
     // It is in the newest step, or in one that has just ended.
-    if (++read >= MAX_EFFECTS && !isSameStep(first, entry)) return undefined;
+    if (++read >= MAX_SKIPPED && !isSameStep(first, entry)) return undefined;
   }
   return undefined;
 }
 
 /** @param max the characters of arguments and results */
 export function toEffectView(entry: JournalEntry, max: number): EffectView {
-  const { claims, checkpoint, value, error, holes, idempotencyKey, question, executedAt: _, ...fields } = entry;
+  const { claims, checkpoint, value, error, holes, idempotencyKey, question, ...rest } = entry;
+  const { executedAt: _executedAt, answeredAt: _answeredAt, ...fields } = rest;
   const bound = (part: unknown): Json | undefined =>
     part === undefined ? undefined : boundJson(toWire(part), max).value;
   return omitUndefined({

@@ -5,7 +5,7 @@ import { isSameStep, keyOfEffect } from "./journal-pages.js";
 import { cut, omitUndefined } from "./views.js";
 
 const MAX_MESSAGE = 500;
-/** The clock of a process and its checkpoints may differ by the duration of a write, in milliseconds. */
+/** Durations are measured by another clock than times, in milliseconds. */
 const CLOCK_SLACK = 50;
 
 /** A claim of the run within a step: its first and its last recorded time. */
@@ -66,13 +66,16 @@ function toStep(
   const claims = claimsOf(effects);
   const spans = toSpans(effects, claims);
   const [first] = effects;
-  const isOpen = spans.some(({ endedAt }) => endedAt === undefined);
+  // A step without a checkpoint is in progress, even if none of its effects is.
+  const isOpen = spans.some(({ endedAt }) => endedAt === undefined) || effects.some(({ checkpoint }) => !checkpoint);
   const previous = before && first && before.turn === first.turn ? claimsOf([before]).at(-1) : undefined;
+  const idle = [...(before ? [before] : []), ...effects].filter(({ kind }) => kind === "sleep" || kind === "ask");
   const isWait = (from: number, to: number): boolean =>
-    waits.some((at) => at >= from - CLOCK_SLACK && at <= to + CLOCK_SLACK) ||
-    spans.some(
-      ({ kind, startedAt, endedAt = to }) => isIdle(kind) && startedAt <= from && endedAt >= from && endedAt <= to,
-    );
+    waits.some((at) => at >= from - CLOCK_SLACK && at < to) ||
+    idle.some((effect) => {
+      const endedAt = endOf(effect) ?? to;
+      return effect.startedAt <= from && endedAt >= from && endedAt <= to;
+    });
   return omitUndefined({
     turn: first?.turn ?? 0,
     step: first?.step,
@@ -86,9 +89,11 @@ function toStep(
   });
 }
 
-/** A run that sleeps or asks holds no process. */
-function isIdle(kind: string): boolean {
-  return kind === "sleep" || kind === "ask";
+/** When an effect has ended; `undefined` if it has not. */
+function endOf({ outcome, startedAt, executedAt, answeredAt, duration, claims }: JournalEntry): number | undefined {
+  if (outcome !== "recorded" && outcome !== "failed") return undefined;
+  if (answeredAt !== undefined) return Math.max(startedAt, answeredAt);
+  return duration === undefined ? (claims.at(-1)?.to ?? startedAt) : (executedAt ?? startedAt) + duration;
 }
 
 /** All claims under which effects were recorded, in their order. */
@@ -124,16 +129,10 @@ function toSpans(effects: readonly JournalEntry[], claims: readonly StepClaim[])
   return [...effects]
     .sort((a, b) => a.startedAt - b.startedAt || a.index - b.index)
     .map((effect) => {
-      const { index, kind, name, callId, startedAt, executedAt, duration, attempts, outcome, error } = effect;
+      const { index, kind, name, callId, startedAt, attempts, outcome, error } = effect;
       const { settledBy, usage, until, worker } = effect;
       const last = effect.claims.at(-1);
-      const isEnded = outcome === "recorded" || outcome === "failed";
-      // A result that a person gave has no duration.
-      const endedAt = isEnded
-        ? duration === undefined
-          ? (last?.to ?? startedAt)
-          : (executedAt ?? startedAt) + duration
-        : undefined;
+      const endedAt = endOf(effect);
       const free = lanes.findIndex((busyUntil) => busyUntil <= startedAt);
       const lane = free < 0 ? lanes.length : free;
       lanes[lane] = Math.max(endedAt ?? Number.POSITIVE_INFINITY, startedAt + 1);
@@ -147,7 +146,7 @@ function toSpans(effects: readonly JournalEntry[], claims: readonly StepClaim[])
         endedAt,
         lane,
         attempts,
-        replays: isEnded && last ? claims.filter(({ epoch }) => epoch > last.epoch).length : 0,
+        replays: endedAt !== undefined && last ? claims.filter(({ epoch }) => epoch > last.epoch).length : 0,
         outcome,
         settledBy,
         error: error && cut(`${error.name}: ${error.message}`, MAX_MESSAGE),

@@ -1,5 +1,5 @@
 /** The queue, the workers and the open questions of a store: read completely, shared by all clients. */
-import type { QueueState, Savepoint } from "../../index.js";
+import { isSavepointError, type QueueState, type Savepoint } from "../../index.js";
 import type { QuestionPage, QueueView, WorkerView } from "../api.js";
 import { toWire } from "../http/responses.js";
 import { Cached } from "./cached.js";
@@ -49,8 +49,13 @@ async function readQueue(sp: Savepoint): Promise<QueueOverview> {
 
 async function readWorkers(sp: Savepoint): Promise<WorkerView[]> {
   const workers: WorkerView[] = [];
-  for await (const worker of sp.workers()) {
-    workers.push(toWire({ ...worker, runs: worker.runs.slice(0, MAX_RUNS) }) as unknown as WorkerView);
+  try {
+    for await (const worker of sp.workers()) {
+      workers.push(toWire({ ...worker, runs: worker.runs.slice(0, MAX_RUNS) }) as unknown as WorkerView);
+    }
+  } catch (error) {
+    // A Savepoint for one agent does not see the processes of others.
+    if (!isSavepointError(error, "OUT_OF_SCOPE")) throw error;
   }
   return workers;
 }

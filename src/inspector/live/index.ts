@@ -1,4 +1,4 @@
-/** Live events for clients: topics that are polled while somebody follows them, and the streams that carry their changes. */
+/** Live events for clients: topics that are polled while a client follows them, and the streams that carry their changes. */
 export { LiveHub } from "./hub.js";
 export { SessionTopic } from "./session-topic.js";
 export { SessionsTopic } from "./sessions-topic.js";

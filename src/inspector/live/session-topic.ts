@@ -54,7 +54,10 @@ export class SessionTopic implements Topic {
     const read = info ? await this.#read(info, last) : deleted(this.#id);
     const { checkpoints, ...snapshot } = read;
     this.#last = snapshot;
-    if (!last) return true;
+    if (!last) {
+      emit(snapshot.event);
+      return true;
+    }
     const journals = [...new Set([...snapshot.journals.keys(), ...last.journals.keys()])].filter(
       (branch) => snapshot.journals.get(branch) !== last.journals.get(branch),
     );

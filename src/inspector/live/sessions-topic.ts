@@ -24,10 +24,13 @@ export class SessionsTopic implements Topic {
     this.#lists = lists;
   }
 
-  async poll(): Promise<boolean> {
+  async poll(emit: Emit): Promise<boolean> {
     const before = this.#changes;
     await this.#index.update(MAX_WAIT);
-    this.#hasPolled = true;
+    if (!this.#hasPolled) {
+      this.#hasPolled = true;
+      emit(this.#toEvent([], []));
+    }
     return this.#changes > before;
   }
 

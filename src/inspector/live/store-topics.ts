@@ -38,7 +38,7 @@ export class QueueTopic implements Topic {
       .map(({ sessionId, branch, state, readyAt, questions }) => [sessionId, branch, state, readyAt, questions.length]);
     const event = { states, workers: workers.length };
     this.#last = { event, fingerprint: JSON.stringify([event, shown, queue]) };
-    if (!last || last.fingerprint === this.#last.fingerprint) return false;
+    if (last?.fingerprint === this.#last.fingerprint) return false;
     emit(event);
     return true;
   }
@@ -72,7 +72,7 @@ export class StoreTopic implements Topic {
     }
     const before = this.#fingerprint;
     this.#fingerprint = JSON.stringify([this.#damage.version, this.#value]);
-    if (before === undefined || before === this.#fingerprint) return false;
+    if (before === this.#fingerprint) return false;
     emit(this.current() ?? {});
     return true;
   }

@@ -10,7 +10,7 @@ export interface Topic {
   readonly name: string;
   readonly event: LiveEventName;
   readonly pace: Pace;
-  /** Reads the topic, and emits its changes. Resolves with whether there were any. */
+  /** Reads the topic, and emits its changes; the first time, its state. Resolves with whether there were any changes. */
   poll(emit: Emit): Promise<boolean>;
   /** The event for a client that connects; `undefined` before the first poll. */
   current(): object | undefined;

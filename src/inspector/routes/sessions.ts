@@ -17,6 +17,8 @@ import type { Services } from "../services.js";
 
 /** How long a request waits for the index, in milliseconds: then it returns what is there. */
 const INDEX_WAIT = 400;
+/** How long the view of a session waits for the queue, which may be long, in milliseconds. */
+const QUEUE_WAIT = 300;
 const MAX_PAGE = 1000;
 const MAX_GRAPH = 10_000;
 
@@ -85,7 +87,8 @@ async function describeSession(services: Services, { params, query }: Call): Pro
   if (!info) throw badRequest(`Session ${JSON.stringify(id)} has no branch ${JSON.stringify(branch)}.`);
   const branches = await sp.session(id).branches().all();
   const { status, reason, error, questions, wakeAt, head } = info;
-  const [{ entries }, workers] = await Promise.all([services.work.queue.get(), services.work.workers.get()]);
+  const { work } = services;
+  const [queue, workers] = await Promise.all([work.queue.within(QUEUE_WAIT), work.workers.within(QUEUE_WAIT)]);
   const isHere = (run: { readonly sessionId: string; readonly branch: string }): boolean =>
     run.sessionId === id && run.branch === branch;
   return omitUndefined({
@@ -98,8 +101,8 @@ async function describeSession(services: Services, { params, query }: Call): Pro
     wakeAt,
     head: head && toCheckpointView(head),
     branches: branches.map(toBranchView),
-    worker: workers.find(({ runs }) => runs.some(isHere)),
-    queue: entries.filter(({ sessionId }) => sessionId === id),
+    worker: workers?.find(({ runs }) => runs.some(isHere)),
+    queue: queue?.entries.filter(({ sessionId }) => sessionId === id) ?? [],
     autoPolicy: await services.sp.autoCheckpoints.load({ session: id }),
     retention: await services.sp.retention.load({ session: id }),
   });

@@ -98,6 +98,18 @@ async function readGrowth({ index, stats }: Services, { query }: Call): Promise<
   return { ...measureGrowth(index.rows(), value.bytes, buckets, Date.now()), isIndexing: index.isIndexing };
 }
 
+const RETENTION_FIELDS: Readonly<Record<keyof RetentionOptions, true>> = {
+  keepLast: true,
+  keepHourly: true,
+  keepDaily: true,
+  keepWeekly: true,
+  keepWithin: true,
+  keepLabelled: true,
+  kinds: true,
+  ttl: true,
+  expired: true,
+};
+
 async function previewRetention({ sp }: Services, { body }: Call): Promise<RetentionPreview> {
   const { session, agent, options } = readFields<RetentionPreviewRequest>(await body(), {
     session: optional(string),
@@ -105,6 +117,9 @@ async function previewRetention({ sp }: Services, { body }: Call): Promise<Reten
     options: optional(object),
   } as never);
   if (session !== undefined && agent !== undefined) throw badRequest("Pass only one of `session` and `agent`.");
+  for (const name of Object.keys(options ?? {})) {
+    if (!Object.hasOwn(RETENTION_FIELDS, name)) throw badRequest(`A policy has no option ${JSON.stringify(name)}.`);
+  }
   const target = omitUndefined({ session, agent });
   const rules: RetentionOptions | undefined = options ?? (await sp.retention.load(target));
   if (!rules) throw badRequest("The target has no stored policy: pass `options`.");

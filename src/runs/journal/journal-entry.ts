@@ -71,6 +71,8 @@ export interface JournalEntry {
    * was that it did not happen, the effect was executed again and has a duration.
    */
   readonly settledBy: Settler | undefined;
+  /** When a person has answered it, or has given its result, in milliseconds since 1970. */
+  readonly answeredAt: number | undefined;
   /** The value that it returned. */
   readonly value: unknown;
   /** The error that it threw; with the outcome `again`, in its last attempt. */
@@ -175,6 +177,7 @@ export function describeEffect(
     ),
     outcome: outcome ? (error ? "failed" : "recorded") : isAgain ? "again" : isIdle ? "running" : open,
     settledBy: operations.flatMap((each) => ("settledBy" in each && each.settledBy ? [each.settledBy] : [])).at(-1),
+    answeredAt: end?.answeredAt,
     value,
     error: error && { name: error.name, message: error.message },
     usage: end?.usage,
