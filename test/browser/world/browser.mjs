@@ -1,9 +1,12 @@
 // Chromium from an npm package.
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import chromium from "@sparticuz/chromium";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { chromium as playwright } from "playwright-core";
+
+/** Where the browser is unpacked, once: that takes seconds. */
+const cache = fileURLToPath(new URL("../../../node_modules/.cache/savepoint-chromium", import.meta.url));
 
 /** Arguments of the package that make the browser less strict than those of users, or less stable. */
 const REMOVED = ["--disable-web-security", "--allow-running-insecure-content", "--single-process", "--no-zygote"];
@@ -12,9 +15,9 @@ const REMOVED = ["--disable-web-security", "--allow-running-insecure-content", "
 const FONTS = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
-  <dir>${tmpdir()}/fonts</dir>
+  <dir>${join(cache, "fonts")}</dir>
   <dir>/usr/share/fonts</dir>
-  <cachedir>${tmpdir()}/fonts-cache</cachedir>
+  <cachedir>${join(cache, "fonts-cache")}</cachedir>
   <alias binding="strong"><family>system-ui</family><prefer><family>Open Sans</family><family>DejaVu Sans</family></prefer></alias>
   <alias binding="strong"><family>sans-serif</family><prefer><family>Open Sans</family><family>DejaVu Sans</family></prefer></alias>
   <alias binding="strong"><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
@@ -23,15 +26,34 @@ const FONTS = `<?xml version="1.0"?>
 
 /** Starts the browser. */
 export async function launchBrowser() {
-  const executablePath = await chromium.executablePath();
-  const fonts = join(tmpdir(), "savepoint-browser-fonts");
-  mkdirSync(fonts, { recursive: true });
-  writeFileSync(join(fonts, "fonts.conf"), FONTS);
+  if (!existsSync(join(cache, "fonts.conf"))) await unpack();
   return playwright.launch({
-    executablePath,
+    executablePath: join(cache, "chromium"),
     headless: true,
     args: [...chromium.args.filter((each) => !REMOVED.some((name) => each.startsWith(name))), "--no-sandbox"],
-    // The fonts of the package, so that pictures do not depend on the machine.
-    env: { ...process.env, FONTCONFIG_FILE: join(fonts, "fonts.conf") },
+    env: { ...process.env, FONTCONFIG_FILE: join(cache, "fonts.conf") },
   });
+}
+
+/** Unpacks the browser beside its place, and moves it there when it is complete. The package unpacks into the temporary folder. */
+async function unpack() {
+  const folder = `${cache}-${process.pid}`;
+  mkdirSync(folder, { recursive: true });
+  const { TMPDIR } = process.env;
+  process.env["TMPDIR"] = folder;
+  try {
+    await chromium.executablePath();
+  } finally {
+    if (TMPDIR === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = TMPDIR;
+  }
+  writeFileSync(join(folder, "fonts.conf"), FONTS);
+  mkdirSync(dirname(cache), { recursive: true });
+  try {
+    renameSync(folder, cache);
+  } catch (error) {
+    // Another process was faster.
+    rmSync(folder, { recursive: true, force: true });
+    if (!existsSync(join(cache, "fonts.conf"))) throw error;
+  }
 }
