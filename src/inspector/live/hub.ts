@@ -29,7 +29,7 @@ interface LiveTopic {
   readonly topic: Topic;
   readonly poller: Poller;
   readonly clients: Set<EventStream>;
-  /** The number of the last event before it was polled. */
+  /** The number of its creation: clients with an older event may have missed changes. */
   readonly since: number;
   linger: NodeJS.Timeout | undefined;
 }
@@ -103,7 +103,8 @@ export class LiveHub {
       // The store cannot be read: clients reconnect, and their other requests report why.
       () => this.#topics.get(name)?.clients.forEach((client) => client.close()),
     );
-    const live: LiveTopic = { topic, poller, clients: new Set(), since: this.#last, linger: undefined };
+    // What has changed before its first poll is not known.
+    const live: LiveTopic = { topic, poller, clients: new Set(), since: ++this.#last, linger: undefined };
     this.#topics.set(name, live);
     topic.onChange?.(emit);
     return live;

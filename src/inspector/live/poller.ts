@@ -36,6 +36,11 @@ export class Poller {
     this.#run();
   }
 
+  /** The pause before the next poll, in milliseconds: longer if a poll takes long. */
+  get pause(): number {
+    return this.#pause;
+  }
+
   /** Polls as soon as possible, because something is known to have changed. */
   poke(): void {
     this.#pause = this.#pace.fast;
