@@ -57,9 +57,11 @@ async function editAmount(page) {
 
 const wanted = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "savepoint-screenshots-"));
-const url = `sqlite:${join(folder, "agents.db")}`;
+// The page shows the URL of the store.
+process.chdir(folder);
+const url = "sqlite:./agents.db";
 try {
-  await buildWorld(url, { backups: join(folder, "backups") });
+  await buildWorld(url, { backups: "backups" });
   const sp = await Savepoint.open(url, { on: QUIET });
   const inspector = createInspector(sp, { token: TOKEN, write: true });
   const server = createServer(toNodeListener(inspector));
@@ -87,9 +89,9 @@ async function takePicture(browser, { name, path, act }, port, theme, isPhone) {
   const context = await browser.newContext({ viewport, colorScheme: theme, reducedMotion: "reduce", locale: "en-GB" });
   const page = await context.newPage();
   await page.goto(`http://127.0.0.1:${port}/#token=${TOKEN}`);
-  await page.getByText("Live").waitFor();
+  await page.getByText("Live", { exact: true }).waitFor();
   await page.goto(`http://127.0.0.1:${port}${path}`);
-  await page.getByText("Live").waitFor();
+  await page.getByText("Live", { exact: true }).waitFor();
   await page.locator(".skeleton, [aria-busy]").first().waitFor({ state: "detached" });
   if (act) await act(page);
   // Responses of the last clicks are drawn.

@@ -63,7 +63,7 @@ function WideCells({ row }: { readonly row: SessionRow }): JSX.Element {
         <Cost value={row.cost} />
       </div>
       <div role="cell" class="col-number">
-        <Bytes value={row.stateBytes} />
+        {row.checkpoints === 0 ? <span class="faint">–</span> : <Bytes value={row.stateBytes} />}
       </div>
     </>
   );
@@ -134,7 +134,7 @@ function Note({ row }: { readonly row: SessionRow }): JSX.Element {
   }
   return (
     <div class="note">
-      <span class="clip">{plural(checkpoints, "checkpoint")}</span>
+      <span class="clip">{status === "queued" && checkpoints === 0 ? "waits for a worker" : plural(checkpoints, "checkpoint")}</span>
     </div>
   );
 }
