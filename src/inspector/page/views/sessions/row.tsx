@@ -134,7 +134,9 @@ function Note({ row }: { readonly row: SessionRow }): JSX.Element {
   }
   return (
     <div class="note">
-      <span class="clip">{status === "queued" && checkpoints === 0 ? "waits for a worker" : plural(checkpoints, "checkpoint")}</span>
+      <span class="clip">
+        {status === "queued" && checkpoints === 0 ? "waits for a worker" : plural(checkpoints, "checkpoint")}
+      </span>
     </div>
   );
 }
