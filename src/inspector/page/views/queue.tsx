@@ -92,7 +92,7 @@ function Workers({ page }: { readonly page: WorkerPage }): JSX.Element {
     return (
       <div class="panel teach">
         <p>No process holds a run. A worker resumes what is queued, interrupted or answered:</p>
-        <Command>npx savepoint worker ./agents.js</Command>
+        <Command>npx savepoint worker --agents ./agents.js</Command>
       </div>
     );
   }

@@ -1,6 +1,6 @@
 /** The timeline of a run: its steps and effects as a waterfall. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Timeline as TimelineResponse, TimelineStep } from "../../../api.js";
 import { usePages } from "../../api/pages.js";
 import { sessionPath } from "../../api/client.js";
@@ -25,6 +25,13 @@ export function Timeline({ id, branch }: { readonly id: string; readonly branch:
   useThrottledLive(id, pages.reload);
   const [axis, setAxis] = useState<"all" | "step" | undefined>();
   const { entries, isLoaded, failure } = pages;
+  const scroller = useRef<HTMLDivElement>(null);
+  const isRunning = entries[0]?.endedAt === undefined;
+  // A long or unfinished run is shown from its end: what happens now is there.
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (isLoaded && element && (isRunning || pages.hasMore)) element.scrollTop = element.scrollHeight;
+  }, [isLoaded]);
   if (failure && !isLoaded) return <Failure failure={failure} retry={pages.reload} />;
   if (!isLoaded) return <Skeleton lines={8} />;
   if (entries.length === 0) return <NoTimeline />;
@@ -32,7 +39,7 @@ export function Timeline({ id, branch }: { readonly id: string; readonly branch:
   const shown = axis ?? (steps.length > MANY_STEPS ? "step" : "all");
   const scale = scaleOf(steps);
   return (
-    <div class="scroll timeline">
+    <div class="scroll timeline" ref={scroller} tabIndex={0} role="region" aria-label="Timeline, oldest first">
       <div class="timeline-bar">
         <Switch
           label="Axis"

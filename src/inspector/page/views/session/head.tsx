@@ -135,9 +135,7 @@ function CancelDialog({
   return (
     <Dialog title="Cancel the run" onClose={onClose}>
       <form class="form" onSubmit={cancel}>
-        <p class="muted">
-          The run halts after the effect that is in progress. Its history stays, and it can be resumed.
-        </p>
+        <p class="muted">The run halts. Its history stays, and it can be resumed.</p>
         <label class="field">
           <span>Reason (optional)</span>
           <input value={reason} onInput={({ currentTarget }) => setReason(currentTarget.value)} />

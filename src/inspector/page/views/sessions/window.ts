@@ -101,10 +101,13 @@ function useRefresh(
 ): void {
   const [, update] = useState(0);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // The filter can change before the timer ends.
+  const latest = useRef(reload);
+  latest.current = reload;
   const schedule = (delay: number): void => {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
-      reload();
+      latest.current();
     }, delay);
   };
   useEffect(() => () => clearTimeout(timer.current), []);

@@ -184,7 +184,7 @@ function Backups({ store: { backups } }: { readonly store: StoreView }): JSX.Ele
       {backups.length === 0 ? (
         <div class="panel teach">
           <p>No backup is known. A backup is one file, and can be taken while agents run:</p>
-          <Command>npx savepoint backup ./backups --keep 7</Command>
+          <Command>npx savepoint backup --to ./backups --keep 7</Command>
         </div>
       ) : (
         <div class="panel grid-wrap" tabIndex={0} role="region" aria-label="Backups">
