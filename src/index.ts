@@ -92,6 +92,7 @@ export type {
   LastShutdown,
   Listener,
   Listeners,
+  ListenOptions,
   LoopVerdict,
   RunErrorEvent,
   RunEvent,

@@ -32,7 +32,7 @@ import {
 } from "./bundle/index.js";
 import { erase, type EraseOptions, type EraseReport, type EraseTarget } from "./erasure/index.js";
 import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
-import type { EventName, LastShutdown, Listener } from "./events/index.js";
+import type { EventName, LastShutdown, Listener, ListenOptions } from "./events/index.js";
 import {
   type Agent,
   checkAgent,
@@ -509,8 +509,9 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /** Listens to an event. Returns a function that removes the listener. */
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    return this.#services.context.events.on(name, listener);
+  on<Name extends EventName>(name: Name, listener: Listener<Name>, options: ListenOptions = {}): () => void {
+    validateOptions(options, "sp.on");
+    return this.#services.context.events.on(name, listener, undefined, options);
   }
 
   /**

@@ -47,10 +47,25 @@ export type Listener<Name extends EventName> = (event: SavepointEvents[Name]) =>
 /** Listeners that are passed to `Savepoint.open`. */
 export type Listeners = { readonly [Name in EventName]?: Listener<Name> };
 
+/** Options of `sp.on()`. */
+export interface ListenOptions {
+  /**
+   * Whether the listener only observes: a failure is still printed if it has no other listener.
+   * @default false
+   */
+  readonly observe?: boolean;
+}
+
+/** How a listener was added. */
+interface Registration {
+  /** The condition on the events that it gets. */
+  readonly accepts: ((event: never) => boolean) | undefined;
+  readonly isObserver: boolean;
+}
+
 /** The event emitter of one Savepoint. */
 export class Events {
-  /** The listeners, with the condition on the events that each of them gets. */
-  readonly #listeners = new Map<EventName, Map<Listener<EventName>, ((event: never) => boolean) | undefined>>();
+  readonly #listeners = new Map<EventName, Map<Listener<EventName>, Registration>>();
 
   constructor(listeners: Listeners = {}) {
     for (const [name, listener] of Object.entries(listeners))
@@ -62,9 +77,10 @@ export class Events {
     name: Name,
     listener: Listener<Name>,
     accepts?: (event: SavepointEvents[Name]) => boolean,
+    { observe = false }: ListenOptions = {},
   ): () => void {
-    const listeners = this.#listeners.get(name) ?? new Map();
-    this.#listeners.set(name, listeners.set(listener as Listener<EventName>, accepts));
+    const listeners = this.#listeners.get(name) ?? new Map<Listener<EventName>, Registration>();
+    this.#listeners.set(name, listeners.set(listener as Listener<EventName>, { accepts, isObserver: observe }));
     return () => void listeners.delete(listener as Listener<EventName>);
   }
 
@@ -81,9 +97,9 @@ export class Events {
    */
   emit<Name extends EventName>(name: Name, event: SavepointEvents[Name], isHeard = false): void {
     let hasListener = isHeard;
-    for (const [listener, accepts] of this.#listeners.get(name) ?? []) {
+    for (const [listener, { accepts, isObserver }] of this.#listeners.get(name) ?? []) {
       if (accepts && !accepts(event as never)) continue;
-      hasListener = true;
+      if (!isObserver) hasListener = true;
       try {
         listener(event);
       } catch (error) {

@@ -10,6 +10,7 @@ export {
   type IndexingEvent,
   type Listener,
   type Listeners,
+  type ListenOptions,
   type SavepointEvents,
 } from "./events.js";
 export {

@@ -1,5 +1,5 @@
 /** Damage that was met while reading, and the verification that a client has started. */
-import { type Savepoint, type VerifyCounts, type VerifyProblem } from "../../index.js";
+import type { Listener, Savepoint, VerifyCounts, VerifyProblem } from "../../index.js";
 import type { DamageView, VerifyRequest } from "../api.js";
 import { toWire } from "../http/responses.js";
 import { cut, omitUndefined } from "./views.js";
@@ -23,7 +23,7 @@ export class Damage {
 
   constructor(sp: Savepoint) {
     this.#sp = sp;
-    this.#unlisten = sp.on("damage", ({ sessionId, agent, conversationId, seq, reason }) => {
+    const listener: Listener<"damage"> = ({ sessionId, agent, conversationId, seq, reason }) => {
       const event = { session: sessionId, agent, conversation: conversationId, seq, reason: cut(reason, MAX_REASON) };
       // The same damage is met whenever its part is read.
       const isSame = (known: DamageView["events"][number]): boolean =>
@@ -31,7 +31,8 @@ export class Damage {
       const others = this.#events.filter((known) => !isSame(known));
       this.#events = [{ ...omitUndefined(event), at: Date.now() }, ...others].slice(0, MAX_EVENTS);
       this.#version++;
-    });
+    };
+    this.#unlisten = sp.on("damage", listener, { observe: true });
   }
 
   /** Rises with every change. */
