@@ -51,6 +51,10 @@ const INSIDE = [
   "fast-string-truncated-width",
   "fast-wrap-ansi",
   "fzstd",
+  "preact",
+  "@preact/signals",
+  "@preact/signals-core",
+  "@tanstack/virtual-core",
 ];
 
 /** @type {InputOptions} */

@@ -1,12 +1,12 @@
 // Builds the page of the inspector: one module with all of its files as strings, which replaces src/inspector/page-files.ts.
 //
-// The page is a program for browsers in src/inspector/page: `index.html`, `main.tsx` and `style.css`. Its files are compressed here,
-// once. The names of scripts and styles contain their hashes, so browsers keep them for good.
+// The page is a program for browsers in src/inspector/page: `index.html`, `main.tsx` and `style/index.css`. Its files are compressed
+// here, once. The names of scripts and styles contain their hashes, so browsers keep them for good.
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import { transform } from "esbuild";
+import { build } from "esbuild";
 import { rolldown } from "rolldown";
 
 /** @import { OutputChunk } from "rolldown" */
@@ -19,10 +19,8 @@ const MAX_FIRST_VIEW = 80_000;
  * @returns {Promise<{ module: string, moduleIds: string[], firstView: number }>}
  */
 export async function buildPage(folder) {
-  const main = ["main.tsx", "main.ts"].map((name) => join(folder, name)).find((file) => existsSync(file));
-  if (!main) throw new Error(`${folder} has no main.tsx.`);
   const bundle = await rolldown({
-    input: { main },
+    input: { main: join(folder, "main.tsx") },
     platform: "browser",
     tsconfig: false,
     transform: { target: "es2022", jsx: { runtime: "automatic", importSource: "preact" } },
@@ -36,7 +34,7 @@ export async function buildPage(folder) {
   });
   await bundle.close();
   const chunks = /** @type {OutputChunk[]} */ (output.filter(({ type }) => type === "chunk"));
-  const styles = await readStyles(join(folder, "style.css"));
+  const styles = await readStyles(join(folder, "style", "index.css"));
   /** @type {Map<string, { type: string, content: Buffer }>} */
   const files = new Map(
     chunks.map(({ fileName, code }) => [
@@ -78,8 +76,14 @@ function encode(content) {
 
 /** @param {string} file */
 async function readStyles(file) {
-  const { code } = await transform(readFileSync(file, "utf8"), { loader: "css", minify: true });
-  const content = Buffer.from(code);
+  const { outputFiles } = await build({
+    entryPoints: [file],
+    bundle: true,
+    minify: true,
+    write: false,
+    logLevel: "error",
+  });
+  const content = Buffer.from(/** @type {{ contents: Uint8Array }} */ (outputFiles[0]).contents);
   return { name: `style-${hashOf(content).slice(0, 8)}.css`, content };
 }
 
