@@ -5,22 +5,22 @@ import type { AddressInfo } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import type { Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { type AiState, uiMessages } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
-import { ALL, answer, REPLY, serveChats, Teller } from "../ai/chat.js";
-import { call, text } from "../ai/models.js";
-import { convertToModelMessages, tool } from "../ai/sdk.js";
+import { ALL, answer, REPLY, serveChats, Teller } from "./chat.js";
+import { call, text } from "./models.js";
+import { convertToModelMessages, tool } from "./sdk.js";
 import { Child } from "../run-crash/children.js";
 import { temporaryFolder } from "../run-crash/folders.js";
 import { openLab, until } from "../run/lab.js";
-import { type Chromium, startChromium } from "./chromium.js";
+import { launchBrowser } from "../browser/world/browser.mjs";
 
 const child = fileURLToPath(new URL("../ai-crash/chat-child.mjs", import.meta.url));
 
-let chromium: Chromium;
+let browser: Browser;
 let script: string;
 
 beforeAll(async () => {
@@ -31,9 +31,9 @@ beforeAll(async () => {
     define: { "process.env.NODE_ENV": '"development"' },
   });
   script = bundle.outputFiles[0]?.text ?? "";
-  chromium = await startChromium();
+  browser = await launchBrowser();
 });
-afterAll(() => chromium?.close());
+afterAll(() => browser.close());
 
 /** A site with the page of a chat. Requests for its API go to another server, as behind a proxy. */
 class Site {
@@ -75,7 +75,7 @@ class Site {
   }
 
   async open(): Promise<Page> {
-    const page = await chromium.browser.newPage();
+    const page = await browser.newPage();
     onTestFinished(() => page.close());
     await page.goto(this.#url);
     await page.waitForSelector("#status");
