@@ -188,6 +188,6 @@ describe.each(DURABLE_STORES)("SavepointStore on $name", (kind) => {
         expect(plain(await store.batch([everything]))).toEqual(plain(await model.answer([everything])));
       }
     });
-    await fc.assert(property, { numRuns: runs(100, 10) });
+    await fc.assert(property, { numRuns: runs(50, 10) });
   });
 });

@@ -83,6 +83,10 @@ describe.each(RUNTIMES)("$name", ({ path, args }) => {
     });
   });
 
+  it("loads every entry point with require()", async () => {
+    expect(await run("require.cjs")).toBe("ok");
+  });
+
   it.each(["memory", "sqlite", "file"])("passes the conformance kit on the store %s", async (kind) => {
     expect(await run("store-kit.mjs", kind, crashModules)).toMatch(/^[1-9]\d+ passed, 0 failed$/);
   });
