@@ -1,13 +1,14 @@
 /** Long lists: only what is visible is loaded and drawn, and everything can be reached. */
+import { join } from "node:path";
 import { Savepoint } from "savepoint";
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { atEnd, serveStore, visit } from "./lab.js";
+import { atEnd, newFolder, serveStore, visit } from "./lab.js";
 
 const MANY = 100_000;
 
-async function storeInMemory(): Promise<Savepoint> {
-  const sp = await Savepoint.open("memory:");
+async function openStore(): Promise<Savepoint> {
+  const sp = await Savepoint.open(`sqlite:${join(newFolder(), "agents.db")}`, { durability: "process" });
   atEnd(() => sp.close());
   return sp;
 }
@@ -38,7 +39,7 @@ function median(values: readonly number[]): number {
 
 describe("a session with 100,000 checkpoints", () => {
   it("scrolls to its end and is walked with the keyboard, with few rows in the document", async () => {
-    const sp = await storeInMemory();
+    const sp = await openStore();
     const session = sp.session("very-long", { agent: "walker" });
     for (let step = 0; step < MANY; step++) {
       await session.save({ step }, step % 1000 === 0 ? { label: `mile ${step / 1000}` } : {});
@@ -68,7 +69,7 @@ describe("a session with 100,000 checkpoints", () => {
 
 describe("a store with 100,000 sessions", () => {
   it("scrolls to its end, is filtered while typing and sorted, with few rows in the document", async () => {
-    const sp = await storeInMemory();
+    const sp = await openStore();
     for (let index = 0; index < MANY; index += 500) {
       await Promise.all(
         Array.from({ length: 500 }, (_, at) =>
