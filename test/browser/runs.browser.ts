@@ -131,6 +131,33 @@ describe("actions", () => {
   });
 });
 
+describe("the store", () => {
+  it("is verified, and shows what a retention policy would remove, without removing anything", async () => {
+    const { origin, sp } = await serve();
+    const page = await visit(origin, "/store/damage");
+    await page.getByRole("button", { name: "Verify the store" }).click();
+    await page.getByText("No problem was found").waitFor();
+    await page.getByRole("link", { name: "Retention" }).click();
+    await page.getByLabel("Newest of each branch").fill("1");
+    await page.getByLabel("One session").fill("order-1046");
+    await page.getByRole("button", { name: "Preview" }).click();
+    await page.getByText("of 12 checkpoints").waitFor();
+    await page.getByText("the head of a branch").waitFor();
+    expect((await sp.sessions.load("order-1046"))?.checkpoints).toBe(12);
+  });
+
+  it("restores an agent with its conversations after it has shown what changes", async () => {
+    const { origin, sp } = await serve();
+    const page = await visit(origin, "/agents/support");
+    await page.getByRole("link", { name: "Restore …" }).click();
+    await page.getByText("5 → 3 messages").waitFor();
+    await page.getByText("/systemPrompt").waitFor();
+    await page.getByRole("button", { name: "Restore" }).click();
+    await page.getByText("Restored. To undo it").waitFor();
+    expect((await sp.conversations.load("chat-ada"))?.messageCount).toBe(3);
+  });
+});
+
 describe("a run of another process", () => {
   it("is shown live, and its death too", async () => {
     const url = copyWorld();

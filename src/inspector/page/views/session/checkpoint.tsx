@@ -111,7 +111,7 @@ function StateTree({
   readonly detail: CheckpointDetail;
 }): JSX.Element {
   return (
-    <div class="state-part">
+    <div class="state-part" tabIndex={0}>
       <JsonTree key={checkpoint.id} value={state} tools={{ load: partLoader(id, checkpoint.seq), depth: 2 }} />
     </div>
   );

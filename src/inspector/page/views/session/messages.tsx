@@ -34,13 +34,15 @@ export function MessageList({
   const { isBusy, run } = useAction();
   const end = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    const body = end.current?.closest<HTMLElement>(".checkpoint-body, .scroll");
+    // Beside a state, the messages scroll alone.
+    const chat = end.current?.parentElement;
+    const body = chat?.closest<HTMLElement>(".checkpoint-body:not(.both), .scroll") ?? chat;
     if (body) body.scrollTop = body.scrollHeight;
   }, []);
   const oldest = older[0] ?? first;
   const all = [...older, first].flatMap(({ messages }) => messages);
   return (
-    <div class="chat">
+    <div class="chat" tabIndex={0}>
       {oldest.before !== undefined && (
         <button
           type="button"
