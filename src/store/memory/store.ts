@@ -13,6 +13,7 @@ import {
   readCounter,
   type ReserveOptions,
   type RetainOptions,
+  SortedKeys,
 } from "../shared/index.js";
 import {
   type Check,
@@ -25,7 +26,6 @@ import {
   type ItemRefs,
   type ItemSpan,
   type KeyRange,
-  lowerBound,
   type Store,
   type StoredRanges,
   type StoredRecord,
@@ -47,7 +47,8 @@ class MemoryStore extends CloseableStore implements Store {
   /** The times until which records are reserved, by key. */
   readonly #reserved = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
-  #sortedKeys: string[] | undefined;
+  /** The keys of the records, in order. */
+  readonly #keys = new SortedKeys();
 
   constructor(clock: () => number) {
     super();
@@ -61,13 +62,13 @@ class MemoryStore extends CloseableStore implements Store {
 
   async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<StoredRecord[]> {
     this.assertOpen();
-    this.#sortedKeys ??= [...this.#records.keys()].sort(compareKeys);
-    const from = lowerBound(this.#sortedKeys, range.from);
-    const to = Math.max(from, lowerBound(this.#sortedKeys, range.to));
-    const keys = reverse
-      ? this.#sortedKeys.slice(Math.max(from, to - limit), to).reverse()
-      : this.#sortedKeys.slice(from, Math.min(to, from + limit));
-    return keys.map((key) => this.#records.get(key) as StoredRecord);
+    const found: StoredRecord[] = [];
+    if (limit <= 0) return found;
+    for (const key of reverse ? this.#keys.withinReversed(range) : this.#keys.within(range)) {
+      found.push(this.#records.get(key) as StoredRecord);
+      if (found.length >= limit) break;
+    }
+    return found;
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
@@ -96,11 +97,10 @@ class MemoryStore extends CloseableStore implements Store {
     if (failed.length > 0) throw commitConflict(failed);
     const batches = this.#assignNumbers(commit);
 
-    this.#sortedKeys = undefined;
     for (const target of commit.deletes ?? []) this.#delete(target);
     for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
       if (ifAbsent && this.#records.has(key)) continue;
-      this.#records.set(key, { key, value, refs });
+      this.#put({ key, value, refs });
       this.#reserved.delete(key);
     }
     for (const [index, { tape, first, items }] of batches.entries()) {
@@ -109,7 +109,7 @@ class MemoryStore extends CloseableStore implements Store {
       }
       const batch = commit.items?.[index];
       if (batch && "counter" in batch) {
-        this.#records.set(batch.counter, { key: batch.counter, value: String(first + items.length), refs: "" });
+        this.#put({ key: batch.counter, value: String(first + items.length), refs: "" });
       }
     }
     for (const { hash, bytes } of commit.blobs ?? []) {
@@ -274,10 +274,15 @@ class MemoryStore extends CloseableStore implements Store {
     return value;
   }
 
+  #put(record: StoredRecord): void {
+    if (!this.#records.has(record.key)) this.#keys.add(record.key);
+    this.#records.set(record.key, record);
+  }
+
   #delete(target: string | KeyRange): void {
-    const keys = typeof target === "string" ? [target] : [...this.#records.keys()].filter((key) => covers(target, key));
-    for (const key of keys) {
+    for (const key of typeof target === "string" ? [target] : [...this.#keys.within(target)]) {
       this.#records.delete(key);
+      this.#keys.delete(key);
       this.#reserved.delete(key);
     }
   }
