@@ -44,6 +44,7 @@ export {
   type Piece,
   RecordedValues,
   type Ref,
+  renameBlobs,
   reviseShadow,
   layoutChild,
   layoutElement,

@@ -33,6 +33,12 @@ export function parseRefs(text: string, ownTape: number): Ref[] {
   });
 }
 
+/** References with other names for their blobs. */
+export function renameBlobs(refs: string, nameOf: (name: string) => string): string {
+  if (!refs.includes("#")) return refs;
+  return refs.replace(/#([0-9a-f]{64})/g, (_, name: string) => `#${nameOf(name)}`);
+}
+
 function formatPiece(piece: Piece, ownTape: number): string {
   const range = `${piece.start}+${piece.count}`;
   return piece.tape === ownTape ? range : `${piece.tape}:${range}`;
