@@ -3,7 +3,7 @@
  * that of its encrypted bytes. So references are rewritten when a bundle is written and when it is read.
  */
 import type { Context } from "../context.js";
-import { decodeBranch, encodeBranch } from "../records/index.js";
+import { renameBlobsInBranch } from "../records/index.js";
 import { hashBytes, renameBlobs } from "../state/index.js";
 import { type BundleFrame, type BundleLine, damagedBundle, type SectionStart } from "./format.js";
 
@@ -34,7 +34,8 @@ export function renameInLine(line: BundleLine, names: BlobNames): BundleLine;
 export function renameInLine(line: SectionStart | BundleLine, names: BlobNames): SectionStart | BundleLine;
 export function renameInLine(line: SectionStart | BundleLine, names: BlobNames): SectionStart | BundleLine {
   if (names.size === 0) return line;
-  const rename = (refs: string): string => renameBlobs(refs, (name) => names.get(name) ?? name);
+  const nameOf = (name: string): string => names.get(name) ?? name;
+  const rename = (refs: string): string => renameBlobs(refs, nameOf);
   if ("items" in line) {
     const [tape, first, frames] = line.items;
     return {
@@ -46,18 +47,6 @@ export function renameInLine(line: SectionStart | BundleLine, names: BlobNames):
     const [seq, name, value, refs] = line.attached;
     return { attached: [seq, name, value, rename(refs)] };
   }
-  if ("branch" in line) return { ...line, value: renameInBranch(line.value, rename) };
+  if ("branch" in line) return { ...line, value: renameBlobsInBranch(line.value, nameOf) };
   return line;
-}
-
-/** The record of a branch contains the references of its head. */
-function renameInBranch(value: string, rename: (refs: string) => string): string {
-  if (!value.includes("#")) return value;
-  const branch = decodeBranch(value);
-  const { head } = branch;
-  if (!head) return value;
-  return encodeBranch({
-    ...branch,
-    head: { ...head, skeleton: { ...head.skeleton, refs: rename(head.skeleton.refs) } },
-  });
 }

@@ -28,6 +28,7 @@ export {
   type AnyStoredClass,
   appendToShadow,
   appendToValue,
+  BLOB_NAMES,
   ClassRegistry,
   coalesce,
   valueToShadow,
