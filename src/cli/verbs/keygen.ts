@@ -37,7 +37,7 @@ export const keygen = defineVerb<{ readonly name?: string }>({
     await replaceFile(path, `${name} ${key}\n${isNew ? "" : await readFile(path, "utf8")}`);
     await cli.output.result({ file: path, name }, () =>
       isNew
-        ? `Created the key ${quote(name)} in ${path}. Without this file nobody can read the stores that it encrypts: keep a copy elsewhere.`
+        ? `Created the key ${quote(name)} in ${path}. Without this file the stores that it encrypts cannot be read: keep a copy elsewhere.`
         : `Added the key ${quote(name)} to ${path}. It is the current one now.`,
     );
     cli.output.note(
