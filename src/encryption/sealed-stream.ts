@@ -93,15 +93,17 @@ export async function* unsealStream(source: Bytes, { ring, required }: UnsealOpt
   let cipher: ChunkCipher | undefined;
   let isPlain = false;
   for await (const chunk of source) {
-    if (isPlain || !((chunk as unknown) instanceof Uint8Array)) {
-      // The reader of the stream rejects what is not bytes.
+    // The reader of the stream rejects what is not bytes.
+    isPlain ||= !((chunk as unknown) instanceof Uint8Array) || (pending.length === 0 && !cipher && !canBeSealed(chunk));
+    if (isPlain) {
+      if (required) throw notSealed();
       yield chunk;
       continue;
     }
     pending.add(chunk);
     if (!cipher) {
       const start = pending.peek();
-      if (!start.subarray(0, MAGIC.length).equals(MAGIC.subarray(0, start.length))) {
+      if (!canBeSealed(start)) {
         if (required) throw notSealed();
         isPlain = true;
         yield pending.take(pending.length);
@@ -118,6 +120,11 @@ export async function* unsealStream(source: Bytes, { ring, required }: UnsealOpt
   if (cipher) yield* cipher.openEnd(pending.take(pending.length));
   // A stream that ends in its first line: its reader reports that it is incomplete.
   else if (pending.length > 0) yield pending.take(pending.length);
+}
+
+/** Whether a stream that begins with these bytes can be sealed. */
+function canBeSealed(start: Uint8Array): boolean {
+  return MAGIC.subarray(0, start.length).equals(start.subarray(0, MAGIC.length));
 }
 
 async function openCipher(line: Buffer, ring: KeyRing | undefined): Promise<ChunkCipher> {

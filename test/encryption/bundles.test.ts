@@ -164,6 +164,19 @@ describe("a bundle of an encrypted store", () => {
     expect(await target.verify({ deep: true })).toMatchObject({ ok: true });
   });
 
+  it("of a store that has lost attachments names them, and brings everything else", async () => {
+    const { sp, store } = await withAttachment();
+    await sp.session("three").save({ text: CANARY });
+    await loseBlobs(store);
+    const reopened = await Savepoint.open(store, { encryption: { key: OLD }, on: { damage: () => {} } });
+    const target = await Savepoint.open(memory(), { encryption: { key: NEW }, on: { damage: () => {} } });
+    const { holes } = await target.import(reopened.export(), { encryption: { key: OLD } });
+    // One of the two attachments is in both sessions.
+    expect(holes.length).toBe(3);
+    expect((await target.session("three").latest())?.state).toEqual({ text: CANARY });
+    expect(await codeOf(target.session("one").latest())).toBe("DAMAGED");
+  });
+
   it("opens on another machine with the same key provider", async () => {
     const kms: KeyProvider = {
       wrap: async (name, bytes) => Buffer.concat([Buffer.from(name), Buffer.from(bytes.map((each) => each ^ 0x5a))]),
@@ -327,13 +340,17 @@ function openTemporaryFiles(): Buffer[] {
 
 /** Loses all attachments, items and checkpoints. */
 async function loseEverything(store: Store): Promise<void> {
-  const blobs = await store.blobs({ after: "", limit: 100 });
-  expect(blobs.length).toBeGreaterThan(0);
-  await store.dropBlobs(blobs, { unusedSince: (await store.now()) + FUTURE });
+  await loseBlobs(store);
   for (const tape of await store.tapes(EVERYTHING)) {
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }
   for (const record of await store.list({ from: "z", to: "{" }, { limit: 100 })) {
     if ("value" in record) await store.commit({ puts: [{ key: record.key, value: "lost" }] });
   }
+}
+
+async function loseBlobs(store: Store): Promise<void> {
+  const blobs = await store.blobs({ after: "", limit: 100 });
+  expect(blobs.length).toBeGreaterThan(0);
+  await store.dropBlobs(blobs, { unusedSince: (await store.now()) + FUTURE });
 }
