@@ -1,4 +1,5 @@
 /** The services that all modules above the store share. One context belongs to one open Savepoint. */
+import type { Encryption } from "./encryption/index.js";
 import type { ClassRegistry } from "./state/index.js";
 import type { Store, StoredRecord } from "./store/index.js";
 import type { Events } from "./events/index.js";
@@ -9,6 +10,7 @@ import type { LruMap } from "./util/index.js";
 export interface Context {
   readonly store: Store;
   readonly registry: ClassRegistry;
+  readonly encryption: Encryption;
   readonly events: Events;
   readonly policies: PolicyCache;
   readonly sweeps: SweepSchedules;

@@ -420,7 +420,7 @@ export class Savepoint implements AsyncDisposable {
   /**
    * Exports a checkpoint, a session, an agent with its conversations and sessions, or everything: as one stream with checksums
    * that any store can import. Sessions may be saved meanwhile; each is exported as of one moment. Nothing is read before the
-   * bundle is.
+   * bundle is. The bundle of an encrypted store is encrypted with its current key.
    *
    * @example
    * await sp.export({ session: "order-88" }).save("order-88.savepoint");
@@ -439,6 +439,7 @@ export class Savepoint implements AsyncDisposable {
    * all. An interrupted import resumes when the same bundle is imported again.
    *
    * @throws `DAMAGED` at the first section that was changed; earlier sections stay imported
+   * @throws `KEY_REQUIRED` or `WRONG_KEY` if the bundle is encrypted and neither the store nor `encryption` has its key
    */
   async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
     const context = this.#services.open();

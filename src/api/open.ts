@@ -139,7 +139,7 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
   const policies = new PolicyCache(store, events, now);
   const sweeps = new SweepSchedules();
   const deadOwners = new LruMap<string, StoredRecord>(MAX_DEAD_OWNERS);
-  const shared = { store, registry, events, policies, sweeps, deadOwners };
+  const shared = { store, registry, encryption, events, policies, sweeps, deadOwners };
   const context: Context = { ...shared, now, newId: newId ?? createIdSource(now) };
   // Also finds out whether a store is encrypted that was opened without a key.
   const { shutdown, registrations } = await readLastShutdown(context).catch(closing);

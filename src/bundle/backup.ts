@@ -16,9 +16,9 @@ import {
 } from "../util/index.js";
 import type { BundleHole, BundleProgress } from "./bundle.js";
 import { exportBundle } from "./export.js";
-import { toStream } from "./import.js";
 import { readBundle } from "./format.js";
 import { type MeasuredBackup, readKnownBackups, rememberBackup } from "./known-backups.js";
+import { unsealBundle } from "./sections.js";
 
 /** Options of `sp.backup()`. */
 export interface BackupOptions {
@@ -74,7 +74,7 @@ export async function backup(context: Context, options: BackupOptions): Promise<
     const path = join(resolve(to), backupName(context.now(), context.newId({ number: 0, seq: 0 }).slice(-8)));
     const bundle = exportBundle(context, {}, onProgress && { onProgress });
     const { holes, createdAt, sections, checkpoints, items, bytes } = await bundle.save(path);
-    await verifyWritten(path);
+    await verifyWritten(context, path);
     // An incomplete backup must not replace a complete one.
     const removed = holes.length > 0 ? [] : await removeOld(resolve(to), keep, path);
     await rememberBackup(context, path, createdAt, removed);
@@ -186,10 +186,10 @@ async function listBackups(folder: string): Promise<BackupInfo[]> {
 }
 
 /** Reads a backup back from the disk. One that cannot be read is removed. */
-async function verifyWritten(path: string): Promise<void> {
+async function verifyWritten(context: Context, path: string): Promise<void> {
   try {
     // Its hashes are enough: what was exported is backed up, whether or not it is valid.
-    for await (const event of readBundle(toStream(path))) void event;
+    for await (const event of readBundle(unsealBundle(context, path))) void event;
   } catch (cause) {
     await rm(path, { force: true });
     const message = `The backup ${path} could not be read back, and was removed. Check the disk.`;

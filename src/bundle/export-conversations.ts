@@ -24,7 +24,7 @@ import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
 import type { BundleFrame, BundleLine, SectionLines, SectionStart } from "./format.js";
-import { blobLines, exportUnchanged, itemLines } from "./frames.js";
+import { blobLines, exportUnchanged, itemLines, type WrittenBlobs } from "./frames.js";
 
 /**
  * Yields the lines of a section with all conversations of an agent or, if `agent` is `undefined`, those that belong to no
@@ -37,7 +37,7 @@ export async function* exportConversations(
   context: Context,
   agent: string | undefined,
   highest: number,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): SectionLines {
   const readNow = (): Promise<AgentConversationsSnapshot> => readSnapshot(context, agent, highest);
   const first = await readNow();
@@ -52,7 +52,7 @@ async function* sectionLines(
   agent: string | undefined,
   { intact, holes }: AgentConversationsSnapshot,
   announced: ReadonlySet<string>,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   const removed: number[] = [];
   if (agent !== undefined) {
@@ -81,7 +81,7 @@ export async function* exportMessages(
   context: Context,
   agent: string,
   live: ReadonlyMap<number, IntervalSet>,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): SectionLines {
   yield await buildStart(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
@@ -132,7 +132,7 @@ async function readSnapshot(
 async function* messageLines(
   context: Context,
   live: ReadonlyMap<number, IntervalSet>,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   for (const [number, intervals] of live) {
     for await (const line of itemLines(context, messageTape(number), number, intervals.spans())) {

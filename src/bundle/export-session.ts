@@ -39,7 +39,7 @@ import {
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
 import type { BundleLine, SectionLines } from "./format.js";
-import { blobLines, exportUnchanged, itemLines } from "./frames.js";
+import { blobLines, exportUnchanged, itemLines, type WrittenBlobs } from "./frames.js";
 
 /** The records of a session at one moment. */
 interface SessionSnapshot {
@@ -65,7 +65,7 @@ interface SessionSnapshot {
 export async function* exportSession(
   reader: SessionReader,
   highest: number,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
 ): SectionLines {
   const first = await readSnapshot(reader);
@@ -125,7 +125,7 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
 async function* sessionLines(
   reader: SessionReader,
   snapshot: SessionSnapshot,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   const { store } = reader.context;
   const { session, branches, runs, queueEntries } = snapshot;
@@ -180,7 +180,7 @@ async function* checkpointLines(
   reader: SessionReader,
   { session }: SessionSnapshot,
   row: CheckpointRow,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
   const reached = markReached(reader, number);
@@ -269,7 +269,7 @@ function endOfTape(marks: Marks, tape: number): number {
 async function* reachedLines(
   { context }: SessionReader,
   { marks, blobs, holes }: ReachedParts,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   yield* blobLines(context, blobs, blobsWritten);
   for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(marks.number, tape), tape, spans);

@@ -1,8 +1,9 @@
 /** Exporting a part of a store, or all of it, as a bundle. */
 import { randomUUID } from "node:crypto";
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import { agentNotFound, readAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
+import { sealStream } from "../encryption/index.js";
 import { listAgentsWithConversations } from "../gc/index.js";
 import {
   agentHistoryId,
@@ -26,6 +27,7 @@ import {
 } from "../sessions/index.js";
 import { scan } from "../store/index.js";
 import { validateFields, invalidArgument } from "../util/index.js";
+import { renameInLine } from "./blob-names.js";
 import { Bundle, type BundleHole, type BundleProgress, type BundleStream, describeHole } from "./bundle.js";
 import { exportConversations, exportMessages, messagesOfState } from "./export-conversations.js";
 import { exportSession } from "./export-session.js";
@@ -37,6 +39,7 @@ import {
   type SectionLines,
   type SectionStart,
 } from "./format.js";
+import type { WrittenBlobs } from "./frames.js";
 
 /** What to export: a checkpoint by id, a session, an agent with its conversations and sessions, or with `{}` everything. */
 export type ExportTarget =
@@ -75,9 +78,11 @@ function createStream(context: Context, target: ParsedTarget, { onProgress }: Ex
   const id = randomUUID();
   const createdAt = context.now();
   let kind: BundleKind = "all";
+  const { isEncrypted } = context.encryption;
   async function* lines(): AsyncGenerator<Buffer> {
     const writer = new BundleWriter();
-    const plan = await planExport(context, target);
+    const blobsWritten: WrittenBlobs = new Map();
+    const plan = await planExport(context, target, blobsWritten);
     ({ kind } = plan);
     yield writer.header({ savepoint: "bundle", format: BUNDLE_FORMAT, id, kind, createdAt, numbers: plan.numbers });
     for await (const section of plan.sections) {
@@ -89,7 +94,7 @@ function createStream(context: Context, target: ParsedTarget, { onProgress }: Ex
         else if ("hole" in line) tally.holes.push({ place: describeHole(owner, line.hole), reason: line.reason });
         else if ("row" in line) tally.checkpoints++;
         else if ("items" in line) tally.items += line.items[2].length;
-        yield writer.line(line);
+        yield writer.line(isEncrypted ? renameInLine(line, blobsWritten) : line);
       }
       // The session was deleted before its section began.
       if (owner === undefined) continue;
@@ -102,20 +107,31 @@ function createStream(context: Context, target: ParsedTarget, { onProgress }: Ex
     }
     yield writer.complete();
   }
-  async function* chunks(): AsyncGenerator<Uint8Array> {
+  async function* plainChunks(): AsyncGenerator<Uint8Array> {
     let [pending, length] = [[] as Buffer[], 0];
     for await (const line of lines()) {
+      if (context.encryption.isEncrypted !== isEncrypted) throw encryptedMeanwhile(context.store.url);
       pending.push(line);
       length += line.length;
-      counts.bytes += line.length;
       if (length < CHUNK_BYTES) continue;
       yield Buffer.concat(pending);
-      onProgress?.({ ...counts });
       [pending, length] = [[], 0];
     }
     if (length > 0) yield Buffer.concat(pending);
   }
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    const key = isEncrypted ? await context.encryption.sealingKey() : undefined;
+    for await (const chunk of key ? sealStream(plainChunks(), key) : plainChunks()) {
+      counts.bytes += chunk.length;
+      yield chunk;
+      onProgress?.({ ...counts });
+    }
+  }
   return { chunks, summary: () => ({ id, kind, createdAt, ...counts, holes }) };
+}
+
+function encryptedMeanwhile(url: string): SavepointError<"CONFLICT"> {
+  return new SavepointError("CONFLICT", `The store ${url} was encrypted during the export. Export again.`);
 }
 
 function describeSection(start: SectionStart): string {
@@ -142,8 +158,11 @@ function parseTarget(target: ExportTarget): ParsedTarget {
   return { ...named };
 }
 
-async function planExport(context: Context, { checkpoint, session, agent }: ParsedTarget): Promise<ExportPlan> {
-  const blobsWritten = new Set<string>();
+async function planExport(
+  context: Context,
+  { checkpoint, session, agent }: ParsedTarget,
+  blobsWritten: WrittenBlobs,
+): Promise<ExportPlan> {
   if (checkpoint !== undefined) {
     const found = await findCheckpoint(context, checkpoint);
     if (!found) throw checkpointNotInStore(checkpoint);
@@ -184,7 +203,7 @@ async function planExport(context: Context, { checkpoint, session, agent }: Pars
 async function planCheckpoint(
   context: Context,
   { reader, number, row, agent }: CheckpointMatch,
-  blobsWritten: Set<string>,
+  blobsWritten: WrittenBlobs,
 ): Promise<ExportPlan> {
   const only = { only: row, required: true };
   if (agent === undefined) {

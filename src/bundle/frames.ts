@@ -1,7 +1,11 @@
 /** The lines of a section: reading items and blobs from the store, and starting again if the section changes meanwhile. */
 import type { Context } from "../context.js";
+import { hashBytes } from "../state/index.js";
 import type { Span } from "../util/index.js";
 import type { BundleFrame, BundleLine } from "./format.js";
+
+/** The blobs that a bundle has: their names in the bundle, by those in the store. */
+export type WrittenBlobs = Map<string, string>;
 
 /** Items per read. */
 const READ_ITEMS = 256;
@@ -87,11 +91,11 @@ export async function* itemLines(
   }
 }
 
-/** Lines with these blobs. @param written the blobs that the bundle already has; each is written once */
+/** Lines with these blobs. @param written the blobs that the bundle already has, with their names there; each is written once */
 export async function* blobLines(
-  { store }: Context,
+  { store, encryption }: Context,
   hashes: Iterable<string>,
-  written: Set<string>,
+  written: WrittenBlobs,
 ): AsyncGenerator<BundleLine> {
   for (const hash of hashes) {
     if (written.has(hash)) continue;
@@ -100,7 +104,8 @@ export async function* blobLines(
       yield { hole: hash, reason: bytes.unreadable };
       continue;
     }
-    written.add(hash);
-    yield { blob: hash, bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") };
+    const blob = encryption.isEncrypted ? hashBytes(bytes) : hash;
+    written.set(hash, blob);
+    yield { blob, bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") };
   }
 }

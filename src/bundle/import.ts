@@ -6,21 +6,19 @@
  * its lines are stored. To resume an interrupted import, the same bundle is imported again; everything that is already stored is
  * skipped.
  */
-import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";
 import type { Context } from "../context.js";
+import { type EncryptionOptions, parseKeyRing } from "../encryption/index.js";
 import { checkId } from "../records/index.js";
 import { validateFields, toFileError, invalidArgument } from "../util/index.js";
+import { readBlob, renameInLine } from "./blob-names.js";
 import { type BundleHole, type BundleProgress, describeHole } from "./bundle.js";
 import type { BundleHeader, BundleKind } from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
-import { type ImportState, ImportTally, type SectionImport, stageBlob } from "./section.js";
-import { type BundleSection, openBundle } from "./sections.js";
+import { type ImportState, ImportTally, type SectionImport } from "./section.js";
+import { type BundleSection, type BundleSource, openBundle } from "./sections.js";
 import { Staging } from "./staging.js";
-
-/** A bundle: its bytes, a stream of them, or the path of a file. */
-export type BundleSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array> | string;
 
 /** Options of `sp.import()`. */
 export interface ImportOptions {
@@ -42,6 +40,12 @@ export interface ImportOptions {
    * @default "halted"
    */
   readonly runs?: "halted" | "live";
+  /**
+   * The keys of a bundle that was exported from an encrypted store. With this option a bundle that is not encrypted is rejected with
+   * `NOT_ENCRYPTED`.
+   * @default the keys of this store; the bundle need not be encrypted
+   */
+  readonly encryption?: EncryptionOptions;
   /** Called after every section. */
   readonly onProgress?: (progress: BundleProgress) => void;
 }
@@ -59,7 +63,7 @@ export interface ImportResult extends BundleProgress {
   readonly holes: readonly BundleHole[];
 }
 
-const FIELDS = new Set(["as", "existing", "runs", "onProgress"]);
+const FIELDS = new Set(["as", "existing", "runs", "encryption", "onProgress"]);
 
 /** Imports a bundle, one section after another; see `sp.import()`. */
 export async function importBundle(
@@ -76,10 +80,12 @@ export async function importBundle(
   if (runs !== "halted" && runs !== "live") {
     throw invalidArgument(`\`runs\` must be "halted" or "live", got ${JSON.stringify(runs)}.`);
   }
+  const ring = options.encryption && parseKeyRing(options.encryption);
   const tally = new ImportTally();
   let state: ImportState | undefined;
   try {
-    const { header, sections } = await openBundle(toStream(source), (count) => (tally.bytes += count));
+    const onBytes = (count: number): void => void (tally.bytes += count);
+    const { header, sections } = await openBundle(context, source, { onBytes, ring });
     if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
       throw invalidArgument("`as` is the id of one session, but the bundle contains an agent or a whole store.");
     }
@@ -119,7 +125,8 @@ async function createState(
 ): Promise<ImportState> {
   const staging = await Staging.open(context, header);
   const pending = { pendingAgents: new Map(), skippedAgents: new Set<string>(), missingBlobs: new Set<string>() };
-  return { header, staging, tally, ...options, ...pending };
+  const blobNames = new Map<string, string>();
+  return { header, staging, tally, blobNames, ...options, ...pending };
 }
 
 /** Imports a section. Its lines are stored first, and become visible together. */
@@ -130,8 +137,8 @@ async function importSection(context: Context, section: BundleSection, state: Im
     if ("hole" in line) {
       state.tally.holes.push({ place: describeHole(target?.owner, line.hole), reason: line.reason });
       if (typeof line.hole === "string") state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(context, line.blob, line.bytes);
-    else await target?.addLine(line);
+    } else if ("blob" in line) await context.store.commit({ blobs: [readBlob(context, line, state.blobNames)] });
+    else await target?.addLine(renameInLine(line, state.blobNames));
   }
   if (!section.isWithdrawn) await target?.finish();
 }
@@ -154,14 +161,4 @@ function createSection(
 
 function progressOf({ sections, checkpoints, items, bytes }: ImportTally): BundleProgress {
   return { sections, checkpoints, items, bytes };
-}
-
-/** The bytes of a bundle as a stream. */
-export function toStream(source: BundleSource): AsyncIterable<Uint8Array> | Iterable<Uint8Array> {
-  if (typeof source === "string") return createReadStream(source) as AsyncIterable<Uint8Array>;
-  if (source instanceof Uint8Array) return [source];
-  const unchecked: unknown = source;
-  const isObject = typeof unchecked === "object" && unchecked !== null;
-  if (isObject && (Symbol.asyncIterator in unchecked || Symbol.iterator in unchecked)) return source;
-  throw invalidArgument("A bundle must be a Uint8Array, a stream of them, or the path of a file.");
 }

@@ -2,7 +2,6 @@
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { moveMessage, type NumberMoves } from "../conversations/index.js";
-import { hashBytes } from "../state/index.js";
 import type { Check, Frame, Put } from "../store/index.js";
 import type { BundleHole } from "./bundle.js";
 import { type BundleFrame, type BundleHeader, type BundleLine, damagedBundle } from "./format.js";
@@ -34,6 +33,8 @@ export interface ImportState {
   readonly skippedAgents: Set<string>;
   /** Hashes of blobs that are missing in the bundle. */
   readonly missingBlobs: Set<string>;
+  /** The names of blobs in this store, by those in the bundle, where they differ. */
+  readonly blobNames: Map<string, string>;
 }
 
 /** What an import has done so far. */
@@ -92,13 +93,6 @@ export async function stageItems(
   }
   if (missing.size === items.length) await store.commit({ items: [{ tape, first, items }] });
   else if (missing.size > 0) await store.heal(tape, missing);
-}
-
-/** Stores a blob. @param base64 its bytes */
-export async function stageBlob({ store }: Context, hash: string, base64: string): Promise<void> {
-  const bytes = Buffer.from(base64, "base64");
-  if (hashBytes(bytes) !== hash) throw damagedBundle(`blob ${hash} was changed`);
-  await store.commit({ blobs: [{ hash, bytes }] });
 }
 
 /** The number in this store for a number of the bundle, which must be in its range: any other would overwrite data. */

@@ -2,7 +2,11 @@
  * Reads a bundle section by section. A section is yielded only after its hash, which covers the bundle up to the end of the
  * section, and its content have been verified. Until then its lines are spooled, so an invalid section has no effect at all.
  */
-import { isSavepointError } from "../errors.js";
+import { createReadStream } from "node:fs";
+import type { Context } from "../context.js";
+import { type KeyRing, unsealStream } from "../encryption/index.js";
+import { isSavepointError, type SavepointError } from "../errors.js";
+import { invalidArgument } from "../util/index.js";
 import {
   type BundleHeader,
   type BundleLine,
@@ -13,6 +17,19 @@ import {
 } from "./format.js";
 import { Spool } from "./spool.js";
 import { validateSection, validateStart } from "./validate-section.js";
+
+/** A bundle: its bytes, a stream of them, or the path of a file. */
+export type BundleSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array> | string;
+
+/** How a bundle is read. */
+export interface OpenBundleOptions {
+  readonly onBytes?: (count: number) => void;
+  /**
+   * The keys of the bundle, which must be sealed then.
+   * @default those of the store; the bundle need not be sealed
+   */
+  readonly ring?: KeyRing | undefined;
+}
 
 /** A section whose hash and content have been verified. */
 export interface BundleSection {
@@ -33,20 +50,46 @@ export interface OpenedBundle {
 }
 
 /**
- * Reads the header of a bundle, and then its sections.
+ * Reads the header of a bundle, and then its sections. Decrypts a sealed one.
  *
- * @param onBytes called with the length of every line
+ * @param options.onBytes called with the length of every line
  * @throws `DAMAGED` if the bundle was changed, is incomplete or invalid, at the place where that is noticed
+ * @throws `KEY_REQUIRED`, `WRONG_KEY` or `NOT_ENCRYPTED` if the key does not fit the bundle
  */
 export async function openBundle(
-  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  onBytes?: (count: number) => void,
+  context: Context,
+  source: BundleSource,
+  { onBytes, ...unseal }: OpenBundleOptions = {},
 ): Promise<OpenedBundle> {
-  const events = readBundle(source, onBytes);
+  const events = readBundle(unsealBundle(context, source, unseal), onBytes);
   const first = await events.next();
   if (first.done || !("header" in first.value)) throw damagedBundle("it is empty");
   const { header } = first.value;
   return { header, sections: readSections(events, header) };
+}
+
+/** The bytes of a bundle, decrypted. */
+export function unsealBundle(
+  { encryption }: Context,
+  source: BundleSource,
+  { ring }: Pick<OpenBundleOptions, "ring"> = {},
+): AsyncGenerator<Uint8Array> {
+  return unsealStream(toStream(source), { ring: ring ?? encryption.ring, required: ring !== undefined });
+}
+
+/** Whether an error says that the key of a bundle is missing: then nothing is known about its content. */
+export function isLockedBundle(error: unknown): error is SavepointError<"KEY_REQUIRED" | "WRONG_KEY"> {
+  return isSavepointError(error, "KEY_REQUIRED") || isSavepointError(error, "WRONG_KEY");
+}
+
+/** The bytes of a bundle as a stream. */
+function toStream(source: BundleSource): AsyncIterable<Uint8Array> | Iterable<Uint8Array> {
+  if (typeof source === "string") return createReadStream(source) as AsyncIterable<Uint8Array>;
+  if (source instanceof Uint8Array) return [source];
+  const unchecked: unknown = source;
+  const isObject = typeof unchecked === "object" && unchecked !== null;
+  if (isObject && (Symbol.asyncIterator in unchecked || Symbol.iterator in unchecked)) return source;
+  throw invalidArgument("A bundle must be a Uint8Array, a stream of them, or the path of a file.");
 }
 
 async function* readSections(

@@ -77,7 +77,11 @@ export class Cli {
 
   /** The option `encryption` for opening a store: the keys in the file that SAVEPOINT_KEY_FILE names; no option if it is not set. */
   async readKeys(): Promise<Pick<OpenOptions, "encryption">> {
-    const path = this.io.env["SAVEPOINT_KEY_FILE"];
+    return this.readKeyFile(this.io.env["SAVEPOINT_KEY_FILE"]);
+  }
+
+  /** The option `encryption`: the keys in a file; no option if there is no file. */
+  async readKeyFile(path: string | undefined): Promise<Pick<OpenOptions, "encryption">> {
     if (!path) return {};
     const { readKeyFile } = await import("../index.js");
     return { encryption: await readKeyFile(this.resolvePath(path)) };

@@ -7,7 +7,8 @@
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
-import { decodeBranch, encodeBranch, ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
+import { ENCRYPTION_KEY, renameBlobsInBranch, STORE_DATA_KEY } from "../records/index.js";
+import { BLOB_NAMES, renameBlobs } from "../state/index.js";
 import {
   type Check,
   type Frame,
@@ -254,14 +255,14 @@ class Conversion {
 
   /** References with the new names of blobs. */
   async #rename(refs: string): Promise<string> {
-    if (!refs.includes("#")) return refs;
-    let renamed = "";
-    let end = 0;
-    for (const match of refs.matchAll(/#([0-9a-f]{64})/g)) {
-      renamed += `${refs.slice(end, match.index)}#${await this.#nameOf(match[1] as string)}`;
-      end = match.index + match[0].length;
-    }
-    return renamed + refs.slice(end);
+    return renameBlobs(refs, await this.#newNames(refs));
+  }
+
+  /** The new names of the blobs that a string references. */
+  async #newNames(text: string): Promise<(name: string) => string> {
+    const names = new Map<string, string>();
+    for (const [, name = ""] of text.matchAll(BLOB_NAMES)) names.set(name, await this.#nameOf(name));
+    return (name) => names.get(name) ?? name;
   }
 
   /** The new name of a blob; the old one if the blob is damaged or missing. */
@@ -275,15 +276,9 @@ class Conversion {
     return name;
   }
 
-  /** The record of a branch contains the references of its head. */
   async #renameInBranch(value: string): Promise<string> {
-    if (!value.includes("#")) return value;
     try {
-      const branch = decodeBranch(value);
-      const { head } = branch;
-      if (!head) return value;
-      const skeleton = { ...head.skeleton, refs: await this.#rename(head.skeleton.refs) };
-      return encodeBranch({ ...branch, head: { ...head, skeleton } });
+      return renameBlobsInBranch(value, await this.#newNames(value));
     } catch (error) {
       // An invalid record stays invalid.
       if (isSavepointError(error, "DAMAGED")) return value;

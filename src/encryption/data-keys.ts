@@ -15,6 +15,7 @@ import { DataKey, STORE_KEY } from "./data-key.js";
 import { damagedEncryption, wrongKey } from "./errors.js";
 import type { KeyRing, WrappedMasterKey } from "./key-ring.js";
 import { KEY_BYTES, type MasterKey } from "./master-key.js";
+import type { SealingKey } from "./sealed-stream.js";
 import {
   decodeDataKey,
   decodeMasterKey,
@@ -181,11 +182,23 @@ export async function findMasterKey(store: Store, ring: KeyRing, fingerprint: st
   return key;
 }
 
+/** The current master key of a store, as bundles name it. */
+export async function sealingKey(store: Store, keys: DataKeys): Promise<SealingKey> {
+  await keys.reloadHeader();
+  const { key: fingerprint } = keys.header;
+  return {
+    key: await findMasterKey(store, keys.ring, fingerprint),
+    wrapped: await readWrappedKey(store, fingerprint),
+  };
+}
+
+async function readWrappedKey(store: Store, fingerprint: string): Promise<WrappedMasterKey | undefined> {
+  const [record] = await store.get([wrappedKeyOf(fingerprint)]);
+  return record && "value" in record ? decodeMasterKey(fingerprint, record.value) : undefined;
+}
+
 function findKey(store: Store, ring: KeyRing, fingerprint: string): Promise<MasterKey | undefined> {
-  return ring.find(fingerprint, async () => {
-    const [record] = await store.get([wrappedKeyOf(fingerprint)]);
-    return record && "value" in record ? decodeMasterKey(fingerprint, record.value) : undefined;
-  });
+  return ring.find(fingerprint, () => readWrappedKey(store, fingerprint));
 }
 
 async function listWrappedKeys(store: Store): Promise<WrappedMasterKey[]> {

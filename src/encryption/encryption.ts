@@ -4,12 +4,13 @@ import { ENCRYPTION_KEY } from "../records/index.js";
 import { hashBytes } from "../state/index.js";
 import { type Commit, type CommitResult, covers, overrideStore, type Store, StoreSwitch } from "../store/index.js";
 import { completeConversion, convert, type ConversionHost } from "./convert.js";
-import { countDataKeys, type DataKeys } from "./data-keys.js";
+import { countDataKeys, type DataKeys, sealingKey } from "./data-keys.js";
 import { encryptStore } from "./encrypted-store.js";
 import { keyRequired } from "./errors.js";
 import type { KeyRing } from "./key-ring.js";
 import { openDataKeys, readHeader } from "./open.js";
 import { rekey, type RekeyProgress, type RekeyReport } from "./rekey.js";
+import type { SealingKey } from "./sealed-stream.js";
 
 /** The data keys that one master key has encrypted. */
 export interface KeyUse {
@@ -69,6 +70,21 @@ export class Encryption {
 
   get isEncrypted(): boolean {
     return this.#keys !== undefined;
+  }
+
+  /** The keys of the store; `undefined` if it is not encrypted. */
+  get ring(): KeyRing | undefined {
+    return this.#keys?.ring;
+  }
+
+  /**
+   * The key that encrypts bundles of the store: its current master key, also if another process has changed it; `undefined` if the
+   * store is not encrypted.
+   *
+   * @throws WRONG_KEY if this process does not have it
+   */
+  async sealingKey(): Promise<SealingKey | undefined> {
+    return this.#keys && sealingKey(this.raw, this.#keys);
   }
 
   /** The name of a blob in the store. */

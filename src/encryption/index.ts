@@ -18,3 +18,4 @@ export {
 } from "./key-ring.js";
 export { openDataKeys } from "./open.js";
 export type { RekeyProgress, RekeyReport } from "./rekey.js";
+export { sealStream, unsealStream, type UnsealOptions } from "./sealed-stream.js";

@@ -4,6 +4,7 @@
  * Every save on a branch checks and replaces its record. The record contains a copy of the head's row, so reading the
  * latest state takes one record and its items.
  */
+import { renameBlobs } from "../state/index.js";
 import { type KeyRange, prefixRange } from "../store/index.js";
 import { either, isCounter, isNumber, isString, objectOf, oneOf, optional, tupleOf } from "../util/index.js";
 import { type CheckpointRow, decodeRow, encodeRow } from "./checkpoint-row.js";
@@ -94,3 +95,16 @@ export function decodeBranch(value: string): BranchRecord {
 
 export const branchKey = (session: string, branch: string): string => `s\t${session}\t${branch}`;
 export const branchesOf = (session: string): KeyRange => prefixRange(`s\t${session}\t`);
+
+/** The record of a branch with other names for the blobs that its head references. @throws DAMAGED if the record is invalid */
+export function renameBlobsInBranch(value: string, nameOf: (name: string) => string): string {
+  if (!value.includes("#")) return value;
+  const branch = decodeBranch(value);
+  const { head } = branch;
+  if (!head) return value;
+  const { skeleton } = head;
+  return encodeBranch({
+    ...branch,
+    head: { ...head, skeleton: { ...skeleton, refs: renameBlobs(skeleton.refs, nameOf) } },
+  });
+}

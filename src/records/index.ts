@@ -18,7 +18,15 @@ export {
   parseNoteKey,
   type StatusNote,
 } from "./annotations.js";
-export { branchesOf, branchKey, type BranchRecord, decodeBranch, encodeBranch, newBranchRecord } from "./branch.js";
+export {
+  branchesOf,
+  branchKey,
+  type BranchRecord,
+  decodeBranch,
+  encodeBranch,
+  newBranchRecord,
+  renameBlobsInBranch,
+} from "./branch.js";
 export {
   type CheckpointRow,
   decodeMetadata,

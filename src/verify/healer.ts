@@ -5,10 +5,12 @@ import {
   type BundleSource,
   type ConversationsStart,
   moveMessages,
+  type NamedBlob,
   openBundle,
   type SessionStart,
+  readBlob,
+  renameInLine,
   toFrame,
-  toStream,
 } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import { firstTitlePut, readConversations } from "../conversations/index.js";
@@ -88,9 +90,10 @@ export class Healer {
 
   /** Repairs from a bundle. A damaged bundle is used up to the damage. */
   async healFrom(source: BundleSource): Promise<void> {
-    const isOwn = await this.#isFromThisStore(source);
     try {
-      const { header, sections } = await openBundle(toStream(source));
+      const isOwn = await this.#isFromThisStore(source);
+      const { header, sections } = await openBundle(this.#context, source);
+      const blobNames = new Map<string, string>();
       for await (const { start, lines } of sections) {
         if (start.begin === "holes") continue;
         const replacements = new Replacements();
@@ -98,7 +101,11 @@ export class Healer {
           start.begin === "session"
             ? await this.#readSession(start, replacements)
             : await this.#readConversations(start, replacements, isOwn);
-        if (readLine) for await (const line of lines()) readLine(line);
+        for await (const line of lines()) {
+          // Other sections may reference the blob too.
+          if ("blob" in line) this.#addBlob(replacements, readBlob(this.#context, line, blobNames));
+          else readLine?.(renameInLine(line, blobNames));
+        }
         await this.#apply(replacements, header.createdAt);
       }
     } catch (error) {
@@ -141,7 +148,7 @@ export class Healer {
   async #isFromThisStore(source: BundleSource): Promise<boolean> {
     if (typeof source !== "string" && !(source instanceof Uint8Array)) return false;
     try {
-      for await (const { start } of (await openBundle(toStream(source))).sections) {
+      for await (const { start } of (await openBundle(this.#context, source)).sections) {
         if (start.begin !== "session") continue;
         const { id, number, createdAt } = start;
         const [stored] = await this.#context.store.get([sessionKey(id)]);
@@ -175,8 +182,7 @@ export class Healer {
       if ("items" in line) {
         const [tape, first, frames] = line.items;
         this.#addItems(found, tapeName(number, tape), first, frames.map(toFrame));
-      } else if ("blob" in line) this.#addBlob(found, line);
-      else if ("row" in line) found.rows.set(line.row, decodeRow(line.row, line.value, line.refs ?? ""));
+      } else if ("row" in line) found.rows.set(line.row, decodeRow(line.row, line.value, line.refs ?? ""));
       else if ("note" in line) {
         const [seq, name, value] = line.note;
         this.#addRecord(found, noteKey(number, seq, name), value);
@@ -202,8 +208,7 @@ export class Healer {
         if (foreign.has(number)) return;
         const target = renumber(number);
         this.#addItems(found, messageTape(target), first, moveMessages(line.items, target));
-      } else if ("blob" in line) this.#addBlob(found, line);
-      else if ("conversation" in line) {
+      } else if ("conversation" in line) {
         const record = decodeConversation(line.value);
         if (foreign.has(record.number)) return;
         const number = renumber(record.number);
@@ -259,8 +264,8 @@ export class Healer {
     }
   }
 
-  #addBlob(found: Replacements, { blob, bytes }: Extract<BundleLine, { blob: string }>): void {
-    if (this.#lostBlobs.has(blob)) found.blobs.set(blob, Buffer.from(bytes, "base64"));
+  #addBlob(found: Replacements, { hash, bytes }: NamedBlob): void {
+    if (this.#lostBlobs.has(hash)) found.blobs.set(hash, bytes);
   }
 
   #addRecord(found: Replacements, key: string, value: string, refs = ""): void {

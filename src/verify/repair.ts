@@ -1,7 +1,8 @@
 /** `sp.repair()`: restores damaged data from backups and bundles, and rebuilds records derivable from others. */
 import { stat } from "node:fs/promises";
-import { type BundleSource, listBackupFiles } from "../bundle/index.js";
+import { type BundleSource, isLockedBundle, listBackupFiles } from "../bundle/index.js";
 import type { Context } from "../context.js";
+import type { SavepointError } from "../errors.js";
 import { ALL_SNAPSHOT_BASES, isSnapshotBaseKey } from "../records/index.js";
 import { scan } from "../store/index.js";
 import { validateFields, toFileError } from "../util/index.js";
@@ -15,7 +16,7 @@ import { type VerifyCounts, withoutDamageEvents } from "./verify.js";
 export interface RepairOptions {
   /**
    * Where lost data is taken from: bundles, backups, or folders of backups. The first source that has the data is used;
-   * in a folder the newest backup comes first.
+   * in a folder the newest backup comes first. Encrypted ones are decrypted with the keys of the store.
    * @default none: only records that can be derived from others are rebuilt
    */
   readonly from?: BundleSource | readonly string[];
@@ -49,7 +50,7 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
   const silent = withoutDamageEvents(context);
   const before = await findAll(silent, onProgress);
   const healer = new Healer(silent, before, dryRun, context.events);
-  for (const source of sources) await healer.healFrom(source);
+  await healFromAll(healer, sources, context);
   await healer.rebuild();
   if (!dryRun && healer.healed.size > 0) await dropSnapshotBases(silent);
   // Problems of the kind `store` are in files and tables. Compacting rewrites them without the damaged parts.
@@ -63,6 +64,26 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
     return { ...toProblem(finding), ...(asOf !== undefined && { asOf }) };
   };
   return { dryRun, ok: after.length === 0, healed: healed.map(toHealed), holes: after.map(toProblem) };
+}
+
+/**
+ * Repairs from all sources. A backup with a key that is missing is reported and skipped, if another one can be used: backups that are older
+ * than a change of keys stay in their folder.
+ */
+async function healFromAll(healer: Healer, sources: readonly BundleSource[], { events }: Context): Promise<void> {
+  const locked: SavepointError[] = [];
+  for (const source of sources) {
+    try {
+      await healer.healFrom(source);
+    } catch (error) {
+      if (!isLockedBundle(error)) throw error;
+      locked.push(error);
+    }
+  }
+  if (locked.length > 0 && locked.length === sources.length) throw locked[0] as SavepointError;
+  for (const error of locked) {
+    events.emit("backgroundFailure", { message: "a backup was not used for the repair: its key is missing", error });
+  }
 }
 
 /** Makes the next checkpoint of every agent read all conversations: a repair may have restored older versions of some. */

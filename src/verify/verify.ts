@@ -1,6 +1,6 @@
 /** `sp.verify()`: checks that everything that was saved exists and is intact. */
 import { isSavepointError } from "../errors.js";
-import { type BundleSource, describeHole, openBundle, toStream } from "../bundle/index.js";
+import { type BundleSource, describeHole, isLockedBundle, openBundle } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import type { KeyUse } from "../encryption/index.js";
 import { Events } from "../events/index.js";
@@ -31,7 +31,7 @@ export interface VerifyOptions {
   readonly agent?: string;
   /** Only this checkpoint, with all its items. */
   readonly checkpoint?: string;
-  /** Verify this bundle or backup instead of the store. */
+  /** Verify this bundle or backup instead of the store. An encrypted one is decrypted with the keys of the store. */
   readonly bundle?: BundleSource;
   /** Called as the verification proceeds. */
   readonly onProgress?: (progress: VerifyCounts) => void;
@@ -58,7 +58,7 @@ export async function verify(context: Context, options: VerifyOptions = {}): Pro
   const counts = emptyCounts();
   const report = (): void => onProgress?.({ ...counts });
   const problems: VerifyProblem[] = [];
-  if (bundle !== undefined) problems.push(...(await verifyBundle(bundle, counts, report)));
+  if (bundle !== undefined) problems.push(...(await verifyBundle(context, bundle, counts, report)));
   else if (checkpoint !== undefined) {
     problems.push(...(await verifyCheckpoint(withoutDamageEvents(context), checkpoint, counts)));
   } else {
@@ -102,10 +102,15 @@ async function verifyCheckpoint(context: Context, id: string, counts: SurveyCoun
   }
 }
 
-async function verifyBundle(source: BundleSource, counts: SurveyCounts, report: () => void): Promise<VerifyProblem[]> {
+async function verifyBundle(
+  context: Context,
+  source: BundleSource,
+  counts: SurveyCounts,
+  report: () => void,
+): Promise<VerifyProblem[]> {
   const problems: VerifyProblem[] = [];
   try {
-    for await (const { start, lines } of (await openBundle(toStream(source))).sections) {
+    for await (const { start, lines } of (await openBundle(context, source)).sections) {
       if (start.begin === "session" && agentOfHistoryId(start.id) === undefined) counts.sessions++;
       for await (const line of lines()) {
         counts.records++;
@@ -124,7 +129,7 @@ async function verifyBundle(source: BundleSource, counts: SurveyCounts, report: 
       }
     }
   } catch (error) {
-    if (!isSavepointError(error)) throw error;
+    if (!isSavepointError(error) || isLockedBundle(error)) throw error;
     problems.push(bundleProblem("the bundle", error.message));
   }
   return problems;

@@ -2,6 +2,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { readKeyFile } from "../../src/index.js";
+import { onDisk } from "../encryption/on-disk.js";
 import { run } from "./command.js";
 import { saveTrip, usePlace } from "./place.js";
 
@@ -21,8 +22,7 @@ async function createEncryptedStore(): Promise<void> {
   await sp.close();
 }
 
-const isOnDisk = (): boolean =>
-  readdirSync(tool().folder).some((name) => readFileSync(tool().path(name)).includes(SECRET));
+const isOnDisk = (): boolean => onDisk(tool().folder, SECRET).length > 0;
 
 describe("key files", () => {
   it("keygen creates a file that only its user can read, and a new key becomes the first", async () => {
@@ -111,5 +111,44 @@ describe("an encrypted store on the command line", () => {
 
   it("rekey without SAVEPOINT_KEY_FILE says how to create a key", async () => {
     expect((await tool().fail(["rekey"], 2)).message).toContain("savepoint keygen");
+  });
+});
+
+describe("bundles of an encrypted store on the command line", () => {
+  const onOther = (url: string, keys: string | undefined, ...args: string[]) =>
+    run(args, { cwd: tool().folder, env: { SAVEPOINT_URL: url, ...(keys && { SAVEPOINT_KEY_FILE: keys }) } });
+
+  it("are encrypted, and imported into a store with another key with --key-file", async () => {
+    await createEncryptedStore();
+    expect((await withKeys("export", "-o", "all.savepoint")).code).toBe(0);
+    await withKeys("keygen", "other", "--name", "other");
+    const other = `file:${tool().path("other-store")}`;
+    const wrong = await onOther(other, "other", "import", "all.savepoint");
+    expect({ code: wrong.code, stdout: wrong.stdout }).toEqual({ code: 10, stdout: "" });
+    expect(wrong.stderr).toContain("--key-file");
+    const ended = await onOther(other, "other", "import", "all.savepoint", "--key-file", "keys");
+    expect({ code: ended.code, stdout: ended.stdout }).toMatchObject({ code: 0 });
+    expect((await onOther(other, "other", "show", "order")).stdout).toContain(SECRET);
+    expect(isOnDisk()).toBe(false);
+    const plain = `sqlite:${tool().path("plain.db")}`;
+    expect((await onOther(plain, undefined, "import", "all.savepoint")).code).toBe(10);
+    expect((await onOther(plain, undefined, "import", "all.savepoint", "--key-file", "keys")).code).toBe(0);
+    expect((await onOther(plain, undefined, "export", "-o", "plain.savepoint")).code).toBe(0);
+    expect((await withKeys("import", "plain.savepoint", "--key-file", "keys")).code).toBe(10);
+    expect((await withKeys("import", "plain.savepoint")).stdout).toContain("Imported 0 sessions");
+  });
+
+  it("are written by backup, and read by verify and repair; migrate copies to another encrypted store", async () => {
+    await createEncryptedStore();
+    const backup = await withKeys("backup", "--to", "backups", "--json");
+    const { path } = JSON.parse(backup.stdout) as { path: string };
+    expect((await withKeys("verify", "--bundle", path)).stdout).toContain("No damage found in 1 session");
+    const withoutKeys = await tool().on(["verify", "--bundle", path]);
+    expect({ code: withoutKeys.code, stdout: withoutKeys.stdout }).toEqual({ code: 10, stdout: "" });
+    expect((await withKeys("repair", "--from", "backups")).stdout).toContain("No damage found");
+    const copy = `file:${tool().path("copy")}`;
+    expect((await withKeys("migrate", "--to", copy)).code).toBe(0);
+    expect((await onOther(copy, "keys", "show", "order")).stdout).toContain(SECRET);
+    expect(isOnDisk()).toBe(false);
   });
 });

@@ -14,6 +14,7 @@ interface Options {
   readonly as?: string;
   readonly skipExisting?: boolean;
   readonly liveRuns?: boolean;
+  readonly keyFile?: string;
 }
 
 export const importVerb = defineVerb<Options>({
@@ -23,6 +24,7 @@ export const importVerb = defineVerb<Options>({
   examples: [
     ["savepoint import order-88.savepoint", "ids, parents and branches are preserved"],
     ["savepoint import order-88.savepoint --as order-88-copy", "under another session id"],
+    ["savepoint import all.savepoint --key-file ./other.keys", "of an encrypted store that has another key"],
     ["savepoint import - < all.savepoint", "from stdin; after an interruption, repeat it to continue"],
   ],
   declare(command) {
@@ -30,16 +32,19 @@ export const importVerb = defineVerb<Options>({
       .argument("<file>", "a bundle or a backup; - for stdin")
       .option("--as <id>", "the new id of the session, for a bundle of one session")
       .option("--skip-existing", "skip sessions and conversations whose ids exist already")
-      .option("--live-runs", "queue unfinished runs, so that workers resume them; only for your own bundles");
+      .option("--live-runs", "queue unfinished runs, so that workers resume them; only for your own bundles")
+      .option("--key-file <path>", "the keys of an encrypted bundle (default: those of SAVEPOINT_KEY_FILE)");
   },
-  async run(cli, [file = ""], { skipExisting, liveRuns, ...renamed }) {
+  async run(cli, [file = ""], { skipExisting, liveRuns, keyFile, ...renamed }) {
     if (file !== "-" && !existsSync(cli.resolvePath(file))) throw notFoundError(`There is no file ${quote(file)}.`);
+    const keys = await cli.readKeyFile(keyFile);
     const { sp, created } = await openOrCreate(cli);
     if (created) cli.output.note(`Created the store ${sp.url}`);
     const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.resolvePath(file);
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
     const options = {
       ...renamed,
+      ...keys,
       ...(skipExisting && { existing: "skip" as const }),
       ...(liveRuns && { runs: "live" as const }),
     };

@@ -10,7 +10,7 @@ export { ITEM_LIMITS, MAX_BIGINT_LENGTH, MAX_DEPTH } from "./limits.js";
 export { coalesce, innerNode, leafNode, PieceTree, splitPieces, type TreeForm, type TreeNode } from "./piece-tree.js";
 export { depthOfPath, joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
 export { RecordedValues, type StoredValue } from "./recorded-values.js";
-export { formatRefs, parseRefs, type Piece, type Ref } from "./refs.js";
+export { BLOB_NAMES, formatRefs, parseRefs, type Piece, type Ref, renameBlobs } from "./refs.js";
 export { newShadow, reviseShadow } from "./revision.js";
 export {
   BlobNode,

@@ -33,6 +33,14 @@ export function parseRefs(text: string, ownTape: number): Ref[] {
   });
 }
 
+/** References to blobs, with their names. */
+export const BLOB_NAMES = /#([0-9a-f]{64})/g;
+
+/** References with other names for their blobs. */
+export function renameBlobs(refs: string, nameOf: (name: string) => string): string {
+  return refs.includes("#") ? refs.replace(BLOB_NAMES, (_, name: string) => `#${nameOf(name)}`) : refs;
+}
+
 function formatPiece(piece: Piece, ownTape: number): string {
   const range = `${piece.start}+${piece.count}`;
   return piece.tape === ownTape ? range : `${piece.tape}:${range}`;
