@@ -37,8 +37,8 @@ export const keygen = defineVerb<{ readonly name?: string }>({
     await replaceFile(path, `${name} ${key}\n${isNew ? "" : await readFile(path, "utf8")}`);
     await cli.output.result({ file: path, name }, () =>
       isNew
-        ? `Created the key ${quote(name)} in ${path}. Without this file nobody can read the stores that it encrypts: keep a copy elsewhere.`
-        : `Added the key ${quote(name)} to ${path}. It is the current one now.`,
+        ? `Created the key ${quote(name)} in ${path}. The stores that it encrypts cannot be read without this file: keep a copy elsewhere.`
+        : `Added the key ${quote(name)} to ${path}. It is now the current key.`,
     );
     cli.output.note(
       isNew
