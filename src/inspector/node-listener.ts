@@ -14,7 +14,7 @@ export type FetchHandler = (request: Request) => Promise<Response> | Response;
 export function toNodeListener(handler: FetchHandler): (message: IncomingMessage, response: ServerResponse) => void {
   return (message, response) => {
     serve(handler, message, response).catch((error: unknown) => {
-      // The client has gone, or the headers are sent already.
+      // The client has disconnected, or the headers are sent already.
       response.destroy(error as Error);
     });
   };
@@ -43,7 +43,7 @@ async function serve(handler: FetchHandler, message: IncomingMessage, response: 
   response.end();
 }
 
-/** The request of a message; `undefined` if its address or its host is no URL. */
+/** The request of a message; `undefined` if its address or its host is not a valid URL. */
 function toRequest(message: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers, socket } = message;
   const scheme = "encrypted" in socket ? "https" : "http";
