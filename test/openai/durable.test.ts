@@ -172,7 +172,7 @@ describe("a durable turn", () => {
       expect(end.output).toBe("Charged twice.");
       expect(world.count("charge 2")).toBe(1);
       const text = JSON.stringify((await sp.session("s").latest())?.state);
-      expect(text).toContain(onUnknown === "fail" ? "Find out before you repeat it." : "found");
+      expect(text).toContain(onUnknown === "fail" ? "Check whether it happened before you repeat it." : "found");
     }
   });
 
