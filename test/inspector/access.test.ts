@@ -101,7 +101,7 @@ describe("authorize", () => {
 });
 
 describe("requests of other web pages", () => {
-  it("are refused for names that were made to resolve to this machine", async () => {
+  it("are rejected for names of attackers that resolve to this machine", async () => {
     const port = await served();
     for (const host of [
       `127.0.0.1:${port}`,
@@ -132,7 +132,7 @@ describe("requests of other web pages", () => {
     }
   });
 
-  it("are refused by their origin, also with the token and for reads", async () => {
+  it("are rejected by their origin, even with the token and for reads", async () => {
     const port = await served({ write: true });
     const own = `http://127.0.0.1:${port}`;
     const call = (origin: string, method = "GET") =>
@@ -160,7 +160,7 @@ describe("requests of other web pages", () => {
     }
   });
 
-  it("are refused by `sec-fetch-site` if they have no origin", async () => {
+  it("are rejected by `sec-fetch-site` if they have no origin", async () => {
     const client = new Client(await open());
     for (const site of ["cross-site", "same-site", "anything"]) {
       expect(await client.fail("/api/sessions", { headers: { "sec-fetch-site": site } }), site).toBe("403 FORBIDDEN");
@@ -223,7 +223,7 @@ describe("requests of other web pages", () => {
 });
 
 describe("a read-only inspector", () => {
-  it("refuses every write, and changes nothing", async () => {
+  it("rejects every write, and changes nothing", async () => {
     const sp = await open();
     await sp.session("s").save({ n: 1 });
     const client = new Client(sp);
@@ -341,7 +341,7 @@ describe("hostile requests", () => {
     );
   });
 
-  it("with huge bodies are refused before they are read completely", async () => {
+  it("with huge bodies are rejected before they are read completely", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     const client = new Client(sp, { write: true });
@@ -360,7 +360,7 @@ describe("hostile requests", () => {
     expect(await describeFailure(await client.sendJson("/api/sessions/s/fork", {}, announced))).toBe("413 TOO_LARGE");
   });
 
-  it("that are no HTTP do not end the server", async () => {
+  it("that are not HTTP do not end the server", async () => {
     const port = await served();
     for (const text of [
       "GET / HTTP/1.1\r\nHost: [\r\n\r\n",
