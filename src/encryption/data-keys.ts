@@ -99,7 +99,7 @@ export class DataKeys {
     if (number !== STORE_KEY) this.#keys.delete(number);
   }
 
-  /** Reads data keys into memory. Skips missing and damaged ones. @throws WRONG_KEY */
+  /** Reads data keys into memory. A missing or damaged one is left out. @throws WRONG_KEY */
   async load(numbers: Iterable<number>): Promise<void> {
     const missing = [...new Set(numbers)].filter((number) => !this.#keys.has(number));
     if (missing.length === 0) return;

@@ -138,9 +138,8 @@ export class Encryption {
 }
 
 /**
- * A store that was opened without a key. A read that finds the header of an encrypted store fails; the first read of every process would
- * find it. The first commit also fails, if the store was encrypted in between. After that commit the process is registered, which
- * prevents an encryption.
+ * A store without a key. A read that finds the header of an encrypted store fails, which is the first read of every process. So does
+ * the first commit, if the store was encrypted in between. From then on, the process is registered, which prevents that.
  */
 function plainView(store: Store): Store {
   // No other process can open such a store.

@@ -43,7 +43,7 @@ async function serve(handler: FetchHandler, message: IncomingMessage, response: 
   response.end();
 }
 
-/** The request of a message; `undefined` if its address or its host is not a valid URL. */
+/** The request of a message; `undefined` if its address or its host is no URL. */
 function toRequest(message: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers, socket } = message;
   const scheme = "encrypted" in socket ? "https" : "http";

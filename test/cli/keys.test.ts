@@ -27,7 +27,7 @@ const isOnDisk = (): boolean =>
 describe("key files", () => {
   it("keygen creates a file that only its user can read, and a new key becomes the first", async () => {
     expect((await withKeys("keygen", "keys", "--name", "first")).stderr).toContain("export SAVEPOINT_KEY_FILE=");
-    expect((await withKeys("keygen", "keys", "--name", "second")).stdout).toContain("now the current key");
+    expect((await withKeys("keygen", "keys", "--name", "second")).stdout).toContain("the current one now");
     expect(statSync(tool().path("keys")).mode & 0o777).toBe(0o600);
     const { current, keys } = await readKeyFile(tool().path("keys"));
     expect({ current, names: Object.keys(keys) }).toEqual({ current: "second", names: ["second", "first"] });

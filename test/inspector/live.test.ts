@@ -145,7 +145,7 @@ describe("a client", () => {
 });
 
 describe("polling", () => {
-  it("becomes slower without changes, and polls at once when a change is reported", async () => {
+  it("becomes slower without changes, and continues at once when it is poked", async () => {
     let polls = 0;
     let hasChanged = false;
     const poller = new Poller(

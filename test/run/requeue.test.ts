@@ -100,7 +100,7 @@ describe.each(ALL_KINDS)("a requeued run, on $name", (kind) => {
     expect(await codeOf(sp.requeue("open"))).toBe("INVALID_ARGUMENT");
   });
 
-  it("that is running or waits for an answer is unchanged", async () => {
+  it("that is running or waits for an answer is left alone", async () => {
     const world = new World();
     const reached = world.hangIn("count");
     const agent = counter(world, () => false);

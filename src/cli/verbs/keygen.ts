@@ -37,8 +37,8 @@ export const keygen = defineVerb<{ readonly name?: string }>({
     await replaceFile(path, `${name} ${key}\n${isNew ? "" : await readFile(path, "utf8")}`);
     await cli.output.result({ file: path, name }, () =>
       isNew
-        ? `Created the key ${quote(name)} in ${path}. The stores that it encrypts cannot be read without this file: keep a copy elsewhere.`
-        : `Added the key ${quote(name)} to ${path}. It is now the current key.`,
+        ? `Created the key ${quote(name)} in ${path}. If the file is lost, the stores that it encrypts cannot be read any more: keep a copy elsewhere.`
+        : `Added the key ${quote(name)} to ${path}. It is the current one now.`,
     );
     cli.output.note(
       isNew

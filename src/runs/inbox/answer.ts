@@ -73,7 +73,7 @@ function toEntry(question: Question, value: unknown, reader: SessionReader): Jou
   if (question.kind === "ask") return encode(value);
   const { happened, result, failed } = (value ?? {}) as { happened?: unknown; result?: unknown; failed?: unknown };
   if (typeof failed === "string" && happened === undefined && result === undefined) {
-    // An effect that fails with another error is executed again when its step is retried.
+    // An effect that fails with another error is executed again if its step is.
     const error = recordError(new SavepointError("OUTCOME_UNKNOWN", failed));
     return { op: "end", index, outcome: { error }, answeredAt, settledBy: "answer" };
   }

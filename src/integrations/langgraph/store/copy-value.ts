@@ -1,4 +1,4 @@
-/** Copies of values, so that the caller and the store never modify the same object. */
+/** Copies of values, so that neither the caller nor the store changes what the other one has. */
 
 /** Deeper than any value that can be stored. A deeper one contains a cycle, and is rejected when it is saved. */
 const MAX_DEPTH = 500;
