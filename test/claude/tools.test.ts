@@ -121,7 +121,7 @@ describe.each(DURABLE_STORES)("durable tools on $name", (kind) => {
 
   it.each([
     ["retry", undefined],
-    ["fail", /whether it happened is unknown. Find out/],
+    ["fail", /whether it happened is unknown. Check whether it happened/],
     ["verify", /Its result: "?seen at the bank: 5/],
   ] as const)("treats an interrupted call by the policy %s", async (onUnknown, answer) => {
     const sp = await lab.open();
