@@ -318,8 +318,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Schedules an interrupted, failed or halted run, so that a worker resumes it: also one that is quarantined because it crashed
-   * its processes. Runs nothing itself. The session resumes from its last recorded effect, as with `sp.run(agent, { session, resume: true })`.
+   * Schedules an interrupted, failed, halted or quarantined run, so that a worker resumes it. Runs nothing itself. The session resumes
+   * after its last recorded effect, as with `sp.run(agent, { session, resume: true })`.
    *
    * @returns `false` if the run needs no worker: it is running, waits, has completed or is scheduled already
    * @throws `INVALID_ARGUMENT` for a run that `sp.openRun()` started: only its own program can resume it
@@ -342,8 +342,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * The deltas that the run of a session has emitted in the current turn, from the first one, then those that follow: in whichever
-   * process it runs, and also if it is resumed after a crash. Ends when the turn has ended or waits for a person, and returns the
+   * Replays the deltas that the run of a session has emitted in the current turn, then follows the run, in any process, and also
+   * if it is resumed after a crash. Ends when the turn has ended or waits for a person, and returns the
    * status. The deltas of a turn are freed when it has ended.
    *
    * @example
@@ -505,11 +505,11 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Changes the key of an encrypted store to the current one of `encryption`: encrypts the data keys again, not the data. Other
+   * Changes the master key of an encrypted store to the current one of `encryption`: encrypts the data keys again, not the data. Other
    * processes may use the store meanwhile. If it is interrupted, call it again. An older key can be removed from `encryption` when
    * `sp.keys()` shows that nothing uses it, and all processes have the new one.
    *
-   * With `to`, encrypts a plain store, while no other process has it open; nothing plain stays in the files of the store. Rewrites the
+   * With `to`, encrypts a plain store, while no other process has it open. No plain data is left in the files of the store. Rewrites the
    * whole store. If it is interrupted, the next `Savepoint.open` with the key completes it.
    *
    * @example

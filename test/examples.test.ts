@@ -263,7 +263,7 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("memory: remembers across threads and kills, finds by meaning, and undoes a memory", async (test) => {
+  it("memory: remembers across threads and kills, has semantic search, and undoes a put", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output, lines } = await run(folder, "memory/memory.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });

@@ -61,7 +61,7 @@ function play() {
     `echo 30 EUR >> refunds.log; if [ -e crash ]; then rm crash; kill -9 $SDK; fi; echo refunded 30 EUR`,
   );
   writeFileSync(join(folder, "crash"), "");
-  for (const run of ["dies in the refund", "finds out that it cannot know", "resumes"]) {
+  for (const run of ["dies in the refund", "reports the unknown outcome", "resumes"]) {
     console.log(`$ node refunds.mjs work   # ${run}`);
     const env = { ...process.env, CLAUDE_CONFIG_DIR: join(folder, "config") };
     const { stdout, stderr, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url), "work"], {

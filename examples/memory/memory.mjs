@@ -1,4 +1,4 @@
-// LangGraph's long-term memory: what one thread learns, other threads know, also in another process.
+// LangGraph's long-term memory: all threads know what one thread has learned, also in other processes.
 //
 //   node memory.mjs            runs all of it in a temporary folder, each message in a process of its own
 //   node memory.mjs "message"  one message, with the store in the working folder

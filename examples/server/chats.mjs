@@ -55,7 +55,7 @@ export class Chats {
   async post({ id, messages }) {
     const message = messages?.at(-1);
     if (typeof id !== "string" || id === "" || !message?.id || message.role === "system") {
-      const error = "Expected { id, messages }, the last message with an id and of the user.";
+      const error = "Expected { id, messages }, of which the last message is from the user and has an id.";
       return Response.json({ error }, { status: 400 });
     }
     try {
@@ -97,7 +97,7 @@ export class Chats {
     }
   }
 
-  /** POST /api/chat/:id/stop: stops the reply in progress, on whichever server it runs. @param {string} id */
+  /** POST /api/chat/:id/stop: stops the reply in progress, on any server. @param {string} id */
   async stop(id) {
     return Response.json({ stopped: await this.#sp.cancel(id, "the user has stopped it") });
   }

@@ -105,7 +105,7 @@ export class AgentCheckpoints {
       const { reader } = repository;
       const { base, baseCheck, read, conversations } = await readSnapshots(reader, found);
       const stamp = base && read.found.size === 0 ? base.stamp : newStamp();
-      // A conversation may be changed at any time. Only the first attempt fails then; later ones leave the marks to the next checkpoint.
+      // A conversation may be changed at any time. Then only the first attempt fails; later attempts leave the marks to the next checkpoint.
       const { checks, deletes } = removeMarks(attempts++ === 0 ? read.marks : new Map());
       // Replacing messages changes the record, so the check ensures that no message is freed before the checkpoint refers to it.
       for (const each of read.found.values()) if (each && "value" in each) checks.push(checkOf(each));

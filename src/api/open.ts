@@ -69,7 +69,7 @@ export interface OpenOptions extends StoreOptions {
    */
   readonly scope?: ScopeOptions;
   /**
-   * Encrypts everything with content: states, messages, tool calls, questions, titles, attachments. Ids, labels, names of agents,
+   * Encrypts all content: states, messages, tool calls, questions, titles, attachments. Ids, labels, names of agents,
    * times and sizes stay readable. An empty store becomes encrypted; a store with plain data is rejected with `NOT_ENCRYPTED`
    * (`sp.rekey({ to })` encrypts it), an encrypted one without its key with `KEY_REQUIRED` or `WRONG_KEY`. Costs up to 25 µs a
    * save. Search builds an index in memory.

@@ -47,6 +47,6 @@ export async function rekey(services: Services, options: RekeyOptions): Promise<
 function inUse(url: string, why: string): SavepointError<"BUSY"> {
   return new SavepointError(
     "BUSY",
-    `The store ${url} cannot be encrypted while ${why}. Stop it, or wait until it ends. Nothing was changed.`,
+    `The store ${url} cannot be encrypted while ${why}. Wait until it ends, or stop it. Nothing was changed.`,
   );
 }

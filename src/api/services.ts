@@ -113,7 +113,7 @@ export class Services {
     return this.#live.some(({ size }) => size > 0);
   }
 
-  /** Clears all caches, because the store was changed by other means. */
+  /** Clears all caches, because the store was changed by an operation that does not update them. */
   forgetAll(): void {
     this.#context.policies.invalidate();
     this.cursors.invalidateAll();

@@ -1,4 +1,4 @@
-/** The backups of a store that it remembers: erased data may still be in them. */
+/** The backups that a store remembers, because they may contain erased data. */
 import { stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import type { Context } from "../context.js";

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { platform } from "node:os";
 import type { CliIo } from "./io.js";
 
-/** Starts the browser. Returns `false` if there is no desktop to open it on, or no program that does it. */
+/** Starts the browser. Returns `false` if there is no desktop, or no program that opens URLs. */
 export async function openBrowser(url: string, { env }: Pick<CliIo, "env">): Promise<boolean> {
   const opener = openerOf(platform(), env);
   if (!opener) return false;

@@ -8,9 +8,9 @@ import type { Savepoint } from "../index.js";
 import { createInspector, toNodeListener } from "../inspector/index.js";
 import { usageError } from "./errors.js";
 
-/** Where the server listens if that is not taken, and no other port was requested. */
+/** The port if no other port was requested and this one is free. */
 const DEFAULT_PORT = 7433;
-/** How long {@link UiServer.openUrl} leads to the page, in milliseconds. */
+/** How long {@link UiServer.openUrl} is valid, in milliseconds. */
 const CODE_LIFETIME = 120_000;
 /** A client that sends a request more slowly than this is cut off, in milliseconds. */
 const REQUEST_TIMEOUT = 60_000;
@@ -18,7 +18,7 @@ const REQUEST_TIMEOUT = 60_000;
 export interface UiServerOptions {
   readonly port: number | undefined;
   readonly host: string;
-  /** Further names under which the server is reached. */
+  /** Additional names under which the server is reached. */
   readonly names: readonly string[];
   readonly write: boolean;
 }
@@ -27,8 +27,8 @@ export interface UiServer {
   /** The URL of the page, with the token. */
   readonly url: string;
   /**
-   * A URL that leads to the page once. It is for the arguments of the program that opens the browser, which other users of the
-   * machine can see.
+   * A URL that opens the page once. It is passed to the program that opens the browser, whose
+   * arguments other users of the machine can see.
    */
   readonly openUrl: string;
   close(): Promise<void>;
@@ -94,7 +94,7 @@ async function listen(server: Server, { port, host }: UiServerOptions): Promise<
     if (code === "EADDRINUSE")
       throw usageError(`Port ${port} is in use. Pass another --port, or --port 0 for any.`, error);
     if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
-      throw usageError(`${JSON.stringify(host)} is no address of this machine. Pass another --host.`, error);
+      throw usageError(`${JSON.stringify(host)} is not an address of this machine. Pass another --host.`, error);
     }
     throw error;
   }

@@ -220,7 +220,7 @@ export class ConversationWriter {
     });
   }
 
-  /** Clears the cache, because conversations were changed by other means. */
+  /** Clears the cache, because conversations were changed by an operation that does not update it. */
   forget(): void {
     this.#cached.clear();
   }

@@ -102,7 +102,7 @@ export class CommitSealer {
     return this.#seal(commit, known, prepared);
   }
 
-  /** Notes that a commit is being sent: others that need its new data keys wait for it. */
+  /** Notes that a commit is being sent: other commits that need its new data keys wait for it. */
   noteSending({ created }: SealedCommit, sending: Promise<unknown>): void {
     for (const { number } of created) {
       this.#creating.set(number, sending);
@@ -200,13 +200,13 @@ export class CommitSealer {
     }
   }
 
-  /** Reads which numbers sessions and conversations have: the frames of their records name them. */
+  /** Reads which numbers sessions and conversations have: their sealed records name them. */
   async #findNumbers(owners: readonly string[], numbers: Map<string, number>): Promise<void> {
     for (const [index, record] of (await this.#store.get(owners)).entries()) {
       const owner = owners[index] as string;
       const number = record && "value" in record ? keyOf(record.value) : undefined;
       if (number !== undefined) this.#numbers.set(owner, number);
-      // What belongs to no session has the key of the store.
+      // Data that belongs to no session is encrypted with the key of the store.
       numbers.set(owner, number ?? STORE_KEY);
     }
   }
@@ -285,7 +285,7 @@ export class CommitSealer {
     if (sealed.hash === blob.hash) return sealed;
     throw new SavepointError(
       "INVALID_ARGUMENT",
-      `The blob ${blob.hash} does not have the name that its bytes have in the encrypted store ${this.#store.url}. Nothing was written.`,
+      `The blob ${blob.hash} was not named with blobName() of the encrypted store ${this.#store.url}. Nothing was written.`,
     );
   }
 }
@@ -308,7 +308,7 @@ function numbersIn({ checks = [], puts = [] }: Commit): Map<string, number> {
   return numbers;
 }
 
-/** The numbers that a commit gives to new sessions and conversations: they have no data key yet. */
+/** The numbers that a commit assigns to new sessions and conversations: they have no data key yet. */
 function newNumbersIn({ puts = [] }: Commit): Set<number> {
   const fresh = new Set<number>();
   const written = new Set(puts.map(({ key }) => key));

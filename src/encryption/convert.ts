@@ -3,7 +3,7 @@
  *
  * The header is written first, with the state `converting`: from then on the store opens only with its key, and that process
  * completes the conversion. Items are copied to the tapes of the encrypted store, records are replaced one by one, and everything
- * plain is deleted at the end. Each step finds what it has done before, so the conversion may be interrupted at any point.
+ * plain is deleted at the end. Each step detects what is already done, so the conversion may be interrupted at any point.
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
@@ -48,9 +48,9 @@ const MAX_COMMIT_LENGTH = 1 << 20;
 const MAX_GAP = 1 << 16;
 /** The most new names of blobs that are remembered. */
 const MAX_NAMES = 100_000;
-/** Later than every use of a blob, also if the clocks of two machines differ. */
+/** Later than every use of a blob, even if the clocks of two machines differ. */
 const FUTURE = 3_600_000;
-/** The length of the frame that replaces a damaged record. */
+/** The length of the random bytes that replace a damaged record. */
 const DAMAGED_BYTES = 48;
 
 /** The encryption of a store that was converted. */
@@ -70,7 +70,7 @@ export async function convert(
   await host.requireAlone();
   const keys = await createEncryption(store, ring, "converting");
   try {
-    // A process may have begun to write before the header was there. One that has not fails with its first commit.
+    // A process may have written before the header was stored. Any other process fails with its first commit.
     await host.requireAlone();
   } catch (error) {
     await store.commit({
@@ -213,7 +213,7 @@ class Conversion {
   async #sealRecord(record: RecordResult): Promise<void> {
     const { key } = record;
     if (!("value" in record)) {
-      // What is left of a damaged record may be plain text. It stays damaged.
+      // The remains of a damaged record may be plain text. The record stays damaged.
       const value = sealedText(randomBytes(DAMAGED_BYTES));
       await this.#store.commit({ checks: [{ key, exists: true }], puts: [{ key, value }] });
       return;
@@ -224,7 +224,7 @@ class Conversion {
     const value = isBranchKey(key) ? await this.#renameInBranch(record.value) : record.value;
     const checks: Check[] = [{ key, value: record.value }];
     const puts: Put[] = [{ key, value: this.#frames.sealRecord(dataKey, key, value, refs), refs }];
-    // Only another process that completes the same conversion can be faster.
+    // Only another process that completes the same conversion can have replaced it first.
     await unlessConflict(this.#store.commit({ checks, puts }));
   }
 

@@ -1,13 +1,13 @@
 /**
- * A data key, and the frames that it encrypts.
+ * A data key, and the values that it seals (encrypts).
  *
- * A frame is `version | key | nonce | ciphertext | tag`, encrypted with AES-256-GCM. What authenticates it besides its content is its
- * place: the store, the kind of data, the key of the record or the number of the item, and the references, which stay readable. So a
- * frame that was moved, swapped or copied from another store does not decrypt.
+ * A sealed value is `version | key | nonce | ciphertext | tag`, encrypted with AES-256-GCM. The tag also authenticates its place:
+ * the store, the kind of data, the key of the record or the number of the item, and the references, which stay readable. So a sealed
+ * value that was moved, swapped or copied from another store does not decrypt.
  *
- * The nonce is derived from place and content with a key of its own. The same content at the same place is therefore the same
- * frame: a check of a value compares frames, in any process, and repeating a commit writes the same. Two contents never share a
- * nonce, unless 96 bits of SHA-256 collide. What this reveals is only that a record has a value that it had before.
+ * The nonce is derived from place and content with a key of its own. The same content at the same place therefore has the same
+ * sealed value: a check compares sealed values, in any process, and a repeated commit writes the same bytes. Two contents never share a
+ * nonce, unless 96 bits of SHA-256 collide. This reveals only that a record has a value that it had before.
  */
 import crypto, { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
 import { CIPHER, deriveKey, NONCE_BYTES, TAG_BYTES } from "./master-key.js";
@@ -16,7 +16,7 @@ const VERSION = 1;
 /** The most bytes of a version and a key number. */
 const MAX_HEAD = 9;
 
-/** A frame, without the key that decrypts it. */
+/** The parts of a sealed value. */
 export interface ParsedFrame {
   /** The number of the data key: that of a session or conversation, or {@link STORE_KEY}. */
   readonly key: number;
@@ -25,10 +25,10 @@ export interface ParsedFrame {
   readonly tag: Uint8Array;
 }
 
-/** The number of the data key of what belongs to no session or conversation. */
+/** The number of the data key for data that belongs to no session or conversation. */
 export const STORE_KEY = -1;
 
-/** Parses the number of the data key; `undefined` if this is not the beginning of a frame. */
+/** Parses the number of the data key; `undefined` if this is not the beginning of a sealed value. */
 export function parseHead(bytes: Uint8Array): { readonly key: number; readonly end: number } | undefined {
   if (bytes[0] !== VERSION) return undefined;
   let end = 1;
@@ -40,7 +40,7 @@ export function parseHead(bytes: Uint8Array): { readonly key: number; readonly e
   return { key: number - 1, end };
 }
 
-/** Splits a frame; `undefined` if it is not one. */
+/** Parses a sealed value; `undefined` if it is not one. */
 export function parseFrameBytes(bytes: Uint8Array): ParsedFrame | undefined {
   const head = parseHead(bytes);
   if (!head) return undefined;
@@ -91,7 +91,7 @@ export class DataKey {
     return Buffer.concat([this.#head, nonce, content, cipher.getAuthTag()]);
   }
 
-  /** Decrypts a frame; `undefined` if it was changed or belongs to another place. */
+  /** Decrypts a sealed value; `undefined` if it was changed or belongs to another place. */
   open(place: string, frame: ParsedFrame): string | undefined {
     return this.#decrypt(place, frame)?.toString("utf8");
   }

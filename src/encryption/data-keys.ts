@@ -1,4 +1,4 @@
-/** The data keys of a store: found and created when they are needed, and kept in memory. */
+/** The data keys of a store: read or created when they are needed, and kept in memory. */
 import { randomBytes } from "node:crypto";
 import {
   dataKeyOf,
@@ -30,7 +30,7 @@ import {
 /** The most data keys that are kept in memory. */
 const MAX_KEYS = 10_000;
 
-/** A data key that is not stored yet, and what the commit that stores it contains. */
+/** A data key that is not stored yet, and the parts of the commit that stores it. */
 export interface NewDataKey {
   readonly key: DataKey;
   readonly checks: readonly Check[];
@@ -56,7 +56,7 @@ export class DataKeys {
   /** The key of the header, if the header was changed since the store was opened: then it is newer than that of the ring. */
   #newer: MasterKey | undefined;
 
-  /** @param store the store with the frames */
+  /** @param store the store with the sealed values */
   private constructor(store: Store, ring: KeyRing, header: Header, headerValue: string) {
     this.#store = store;
     this.ring = ring;
@@ -82,7 +82,7 @@ export class DataKeys {
     return this.#headerValue;
   }
 
-  /** The data key of what belongs to no session or conversation. */
+  /** The data key for data that belongs to no session or conversation. */
   get storeKey(): DataKey {
     return this.#keys.get(STORE_KEY) as DataKey;
   }

@@ -1,9 +1,9 @@
 /**
- * A store whose contents are encrypted: everything above it reads and writes plain data, the store below it gets frames.
+ * A store whose contents are encrypted: the layers above it read and write plain data, the store below it gets sealed values.
  *
- * References, the keys of records, the names of tapes and the numbers of items stay as they are, so that packing, garbage
+ * References, the keys of records and the numbers of items stay readable, so that packing, garbage
  * collection and repair of the store need no keys. Data that does not decrypt is {@link Unreadable}, like damaged data. The
- * full-text index is hidden, because it would contain plain text: the one in memory is used.
+ * full-text index of the store is not used, because it would contain plain text; an index in memory replaces it.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { ALL_STORED_KEYS, ENCRYPTION_KEY } from "../records/index.js";
@@ -29,7 +29,7 @@ import { tapeAbove, tapeBelow, tapesBelow } from "./tapes.js";
 
 type ListOptions = Parameters<Store["list"]>[1];
 
-/** How often a commit is encrypted again, because what this process remembers was outdated. */
+/** How often a commit is encrypted again because the caches of this process were outdated. */
 const MAX_TRIES = 20;
 
 /** A view of a store that encrypts what is written and decrypts what is read. */
@@ -166,7 +166,7 @@ class EncryptedView {
     });
   }
 
-  /** Reads again what the process remembered of the encryption. @param failed the keys of failed checks */
+  /** Refreshes what this process has cached of the encryption. @param failed the keys of failed checks */
   async #refresh(failed: readonly string[]): Promise<boolean> {
     if (failed.includes(ENCRYPTION_KEY)) await this.#keys.reloadHeader();
     for (const key of failed) if (key !== ENCRYPTION_KEY) this.#keys.forget(numberOfDataKey(key));

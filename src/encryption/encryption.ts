@@ -20,14 +20,14 @@ export interface KeyUse {
   readonly name: string | undefined;
   /** Whether new data keys are encrypted with it. */
   readonly current: boolean;
-  /** How many data keys it encrypts. Once this is 0, the key is needed only for older backups and copies. */
+  /** How many data keys it encrypts. If it is 0, the key is needed only for older backups and copies. */
   readonly dataKeys: number;
 }
 
 export class Encryption {
   /** The store to use: a view that encrypts, if the store is encrypted. */
   readonly store: Store;
-  /** The store with the frames. */
+  /** The store with the sealed values. */
   readonly raw: Store;
   readonly #switch: StoreSwitch | undefined;
   #keys: DataKeys | undefined;
@@ -45,7 +45,7 @@ export class Encryption {
   /**
    * Opens the encryption of a store.
    *
-   * @param ring the keys; `undefined` if none were given
+   * @param ring the keys; `undefined` if none were passed
    * @param options.isWritable whether the store may be written
    * @param options.create whether an empty store becomes encrypted
    * @throws WRONG_KEY, NOT_ENCRYPTED, DAMAGED

@@ -13,7 +13,7 @@ export function keyRequired(url: string): SavepointError<"KEY_REQUIRED"> {
 export function wrongKey(url: string, fingerprint: string): SavepointError<"WRONG_KEY"> {
   return new SavepointError(
     "WRONG_KEY",
-    `The store ${url} needs the encryption key with the fingerprint ${fingerprint}, which is not among the keys that it was opened with. Open it with this key, or with both if the key was changed. Nothing was changed.`,
+    `The store ${url} needs the encryption key with the fingerprint ${fingerprint}, which is not among the keys that it was opened with. Open it with this key, or with both keys if the key was changed. Nothing was changed.`,
     { details: { fingerprint } },
   );
 }
@@ -22,7 +22,7 @@ export function wrongKey(url: string, fingerprint: string): SavepointError<"WRON
 export function notEncrypted(url: string): SavepointError<"NOT_ENCRYPTED"> {
   return new SavepointError(
     "NOT_ENCRYPTED",
-    `The store ${url} is not encrypted, and a key was given. To encrypt it, open it without \`encryption\` and call \`sp.rekey({ to: { key } })\` or run "savepoint rekey". Nothing was changed.`,
+    `The store ${url} is not encrypted, but was opened with a key. To encrypt it, open it without \`encryption\` and call \`sp.rekey({ to: { key } })\` or run "savepoint rekey". Nothing was changed.`,
   );
 }
 

@@ -1,6 +1,5 @@
 /**
- * Encryption at rest. A view of a store encrypts everything with content: values of records, items and blobs. It needs nothing of
- * the store but its contract.
+ * Encryption at rest. A view of a store encrypts everything with content: values of records, items and blobs. It uses only the contract of the store.
  *
  * A master key of the application or of a key provider encrypts data keys; these are stored, one for each session, conversation and
  * agent, and encrypt the data. Changing the master key rewrites only the data keys.

@@ -26,7 +26,7 @@ export async function readKeyFile(path: string): Promise<Extract<EncryptionOptio
     const text = line.trim();
     if (text === "" || text.startsWith("#")) continue;
     const [, name, encoded] = LINE.exec(text) ?? [];
-    // The line is not in the message: it may be a key.
+    // The message does not contain the line, because it may be a key.
     const reject = (problem: string): never => {
       throw invalidFile(path, `line ${index + 1} ${problem}`);
     };
@@ -49,7 +49,8 @@ async function readPrivateFile(path: string): Promise<string> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) throw invalidFile(path, "it is not a regular file");
-    if (stats.size > MAX_BYTES) throw invalidFile(path, `it has ${stats.size} bytes, more than any key file`);
+    if (stats.size > MAX_BYTES)
+      throw invalidFile(path, `it has ${stats.size} bytes, which is too large for a key file`);
     requirePrivate(path, stats);
     return await file.readFile("utf8");
   } finally {
@@ -65,7 +66,7 @@ function requirePrivate(path: string, { mode, uid }: Stats): void {
     const octal = (mode & 0o777).toString(8);
     throw unsafeFile(path, `other users can access it (mode ${octal}). Run: chmod 600 ${JSON.stringify(path)}`);
   }
-  // A file of root is trusted by everyone who can read it.
+  // A file of root is trusted.
   if (uid !== user && uid !== 0) throw unsafeFile(path, `it belongs to user ${uid}, and you are user ${user}`);
 }
 

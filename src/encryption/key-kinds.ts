@@ -18,7 +18,7 @@ import {
 import { compareKeys, covers, type KeyRange } from "../store/index.js";
 import { STORE_KEY } from "./data-key.js";
 
-/** The letters of the kinds that stay readable; of `c` and `w`, only some keys do. */
+/** The letters of the kinds that stay readable. Of `c` and `w`, only some keys stay readable. */
 const READABLE = new Set("#njiluqhkydmvobpxe");
 
 /** Whether the value of a record stays readable. */
@@ -30,7 +30,7 @@ export function isReadable(key: string): boolean {
   return READABLE.has(kind);
 }
 
-/** What decides which data key encrypts a record: a number, or the record of the session or conversation that has the number. */
+/** The number of the data key of a record, or the key of the record of the session or conversation that has the number. */
 export type KeySource = number | { readonly record: string };
 
 /** Which data key encrypts the record of a key. */

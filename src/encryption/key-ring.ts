@@ -16,7 +16,7 @@ export interface KeyProvider {
 
 /**
  * The keys of an encrypted store: one key of 32 bytes; several, of which `current` encrypts the keys of new sessions; or those of a
- * provider. Names are only for people and providers: a key is recognised by a fingerprint.
+ * provider. Names are only for people and providers: keys are identified by their fingerprints.
  */
 export type EncryptionOptions =
   | { readonly key: Uint8Array }

@@ -1,4 +1,4 @@
-/** Opens the encryption of a store, and creates it for an empty one. Fails if keys and store do not fit. */
+/** Opens the encryption of a store, and creates it for an empty one. Fails if the keys are not those of the store. */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
@@ -30,7 +30,7 @@ export async function openDataKeys(store: Store, ring: KeyRing, isWritable: bool
   return createEncryption(store, ring, "ready");
 }
 
-/** Creates the records of the encryption; those of another process, if that was faster. */
+/** Creates the records of the encryption; uses those of another process if it has created them first. */
 export async function createEncryption(store: Store, ring: KeyRing, state: Header["state"]): Promise<DataKeys> {
   const { key, puts } = await currentMasterKey(store, ring);
   const header: Header = { store: randomBytes(STORE_ID_BYTES).toString("base64url"), key: key.fingerprint, state };

@@ -8,7 +8,7 @@ const FORMAT = 1;
 
 /** What is known about the encryption of a store. */
 export interface Header {
-  /** A random id: frames of another store do not decrypt, even with the same keys. */
+  /** A random id: sealed values of another store do not decrypt, even with the same keys. */
   readonly store: string;
   /** The fingerprint of the current master key. */
   readonly key: string;
@@ -34,7 +34,7 @@ export function encodeHeader(header: Header, key: MasterKey): string {
   return JSON.stringify({ format: FORMAT, store, key: header.key, state, mac: key.sign(signedText(header)) });
 }
 
-/** Parses the header without authenticating it: which key does that is in the header. */
+/** Parses the header without authenticating it, because it names the key that authenticates it. */
 export function parseHeader(value: string): Header & { readonly mac: string } {
   return parseRecord(value, isHeader, "encryption header");
 }

@@ -34,7 +34,7 @@ export interface EraseProgress {
 
 /** What was erased, and where copies may remain. */
 export interface EraseReport {
-  /** How many sessions, conversations and agents were deleted. All zero if there was no such thing. */
+  /** How many sessions, conversations and agents were deleted. All are zero if the target did not exist. */
   readonly sessions: number;
   readonly conversations: number;
   readonly agents: number;

@@ -3,7 +3,7 @@ import { Events } from "./events.js";
 
 afterEach(() => void vi.restoreAllMocks());
 
-it("a failure is printed if it has no listener, or only observers", () => {
+it("a failure is printed if its event has no listener, or only listeners that observe", () => {
   const printed = vi.spyOn(console, "warn").mockImplementation(() => {});
   const event = { message: "the disk is full", error: new Error("ENOSPC") };
   const events = new Events();

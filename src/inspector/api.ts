@@ -104,7 +104,7 @@ export interface Meta {
   readonly url: string;
   /** Whether this inspector accepts writes. If not, hide everything that changes the store. */
   readonly write: boolean;
-  /** Differs whenever the inspector was started anew. */
+  /** Differs after each start of the inspector. */
   readonly instance: string;
   /** The clock of the server. */
   readonly now: number;
@@ -215,7 +215,7 @@ export interface SessionDetail {
   readonly branches: readonly BranchView[];
   /** The owner of the lease, while the branch is running. */
   readonly worker?: WorkerView;
-  /** What waits for a run on any branch. */
+  /** The queue entries of all branches. */
   readonly queue: readonly QueueView[];
   readonly autoPolicy?: { readonly interval: number; readonly max: number; readonly enabled: boolean };
   readonly retention?: RetentionOptions;
@@ -233,7 +233,7 @@ export interface BranchView {
   readonly updatedAt?: number;
 }
 
-/** A question that a run waits to have answered. */
+/** An open question of a run. */
 export type QuestionView = Wire<Omit<Question, "data" | "call">> & {
   /** Anything that the agent passed with the question. */
   readonly data?: Json;
@@ -272,7 +272,7 @@ export interface History {
 export type CheckpointView = Wire<CheckpointInfo>;
 
 /**
- * `GET /api/sessions/:id/graph?before=&limit=` → {@link Graph}: the tree of checkpoints in short, newest first, for the lanes of
+ * `GET /api/sessions/:id/graph?before=&limit=` → {@link Graph}: the tree of checkpoints without their details, newest first, for the lanes of
  * very long sessions. At most 10,000 rows per request (default 5,000), about 15 µs and 40 bytes each.
  */
 export interface Graph {
@@ -360,8 +360,7 @@ export interface ToolCallView {
 
 /**
  * `GET /api/sessions/:id/diff?from=&to=&branch=&limit=` → {@link Diff}. `from` and `to` are seqs or ids; `from` is the parent of `to` by
- * default. Reads only the parts that differ. `POST /api/sessions/:id/preview` with {@link EditRequest} → {@link Diff} compares a
- * checkpoint with an edit that is not saved; it is no write. For an edit with `results`, the changes are those of the results, with
+ * default. Reads only the parts that differ. `POST /api/sessions/:id/preview` with {@link EditRequest} → {@link Diff} compares a checkpoint with an edit that is not saved. It changes nothing. For an edit with `results`, the changes are those of the results, with
  * paths such as `/results/<id of the call>`: what the step makes of them is known only when it is run.
  */
 export interface Diff {
@@ -465,9 +464,9 @@ export interface TimelineStep {
   /** The checkpoint that ends it. */
   readonly seq?: number;
   readonly usage?: Usage;
-  /** Oldest first. Spans that overlap ran in parallel; `lane` tells them apart (from 0). */
+  /** Oldest first. Spans that overlap ran in parallel and have different lanes (from 0). */
   readonly spans: readonly TimelineSpan[];
-  /** Where a process took the run over within the step, or between this step and the one before. Oldest first. */
+  /** Where another process took over the run, within the step or since the previous one. Oldest first. */
   readonly takeovers: readonly Takeover[];
   /** Reasons of parts that cannot be read. */
   readonly holes: readonly string[];
@@ -540,7 +539,7 @@ export interface ForkResponse {
   readonly head?: CheckpointView;
 }
 
-/** `POST /api/sessions/:id/rewind` *write* → {@link RewindResponse}. `GET …/effects-after` lists what lies after the checkpoint. */
+/** `POST /api/sessions/:id/rewind` *write* → {@link RewindResponse}. `GET …/effects-after` lists the tool calls after the checkpoint. */
 export interface RewindRequest {
   readonly checkpoint: string | number;
   readonly branch?: string;
@@ -730,7 +729,7 @@ export interface StoreView {
  */
 export interface LargestSessions {
   readonly sessions: readonly (SessionRow & { /** Records and items, without blobs. */ readonly bytes?: number })[];
-  /** The index was incomplete. */
+  /** Whether the index was incomplete. */
   readonly isIndexing: boolean;
 }
 
@@ -757,7 +756,7 @@ export interface RetentionTarget {
 
 /**
  * `POST /api/store/retention-preview` with {@link RetentionPreviewRequest} → {@link RetentionPreview}: what a retention policy would
- * remove. No write. Reads the rows of the target: O(its checkpoints); one at a time per inspector, others get `503` `BUSY`.
+ * remove. Changes nothing. Reads the rows of the target: O(its checkpoints). One at a time per inspector; other requests get `503` `BUSY`.
  */
 export interface RetentionPreviewRequest extends RetentionTarget {
   /** @default the stored policy of the target */
@@ -792,7 +791,7 @@ export interface RetentionPreview {
  * reads the whole store, in slices) and `POST /api/store/verify` with `{ "stop": true }` stops it.
  */
 export interface DamageView {
-  /** Damage that this inspector has met while reading, newest first, at most 100. */
+  /** Damage that reads of this inspector have found, newest first, at most 100. */
   readonly events: readonly {
     readonly at: number;
     readonly session?: string;
@@ -858,7 +857,7 @@ export interface LiveEvents {
     readonly branches: readonly BranchView[];
     /** Effects of the current steps have changed: load the newest page of the journal or timeline of these branches. */
     readonly journals: readonly string[];
-    /** Labels, pins or other things of older checkpoints were changed through this inspector: load these seqs again. */
+    /** Older checkpoints were changed through this inspector, such as by a label or a pin: load these seqs again. */
     readonly changed: readonly number[];
   };
   /** The queue or the workers have changed: load them again. */

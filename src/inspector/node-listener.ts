@@ -14,7 +14,7 @@ export type FetchHandler = (request: Request) => Promise<Response> | Response;
 export function toNodeListener(handler: FetchHandler): (message: IncomingMessage, response: ServerResponse) => void {
   return (message, response) => {
     serve(handler, message, response).catch((error: unknown) => {
-      // The client has gone, or the headers are sent already.
+      // The client has disconnected, or the headers are sent already.
       response.destroy(error as Error);
     });
   };

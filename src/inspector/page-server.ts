@@ -1,4 +1,4 @@
-/** Serves the page from memory. All paths that are no file are views of the page, which has its own router. */
+/** Serves the page from memory. Every path that is not a file is a view of the page, which has its own router. */
 import { createHash } from "node:crypto";
 import { brotliDecompressSync, gzipSync } from "node:zlib";
 import { HttpError, notFound } from "./http/errors.js";
@@ -81,7 +81,7 @@ function toResponse(request: Request, { type, etag, isImmutable, br, gzip, ident
   const headers: Record<string, string> = {
     ...SECURITY_HEADERS,
     "content-type": type,
-    // The page is small, and asks each time, so that an updated package is noticed.
+    // The page is small and revalidated each time, so that an updated package is noticed.
     "cache-control": isImmutable ? "public, max-age=31536000, immutable" : "no-cache",
     etag,
     vary: "accept-encoding",

@@ -21,7 +21,7 @@ const MIN_AGE = 1000;
 export class Services {
   readonly sp: Savepoint;
   readonly settings: InspectorSettings;
-  /** Identifies this inspector: a client that is reconnected to another one has missed events. */
+  /** Identifies this inspector. A client that reconnects to another one has missed events. */
   readonly instance = randomUUID();
   readonly index: SessionIndex;
   readonly lists: SessionLists;

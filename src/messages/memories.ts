@@ -1,4 +1,4 @@
-/** The items of LangGraph's long-term memory in a state: what search and display need of them. */
+/** The items of LangGraph's long-term memory in a state, for search and display. */
 import { briefJson } from "./brief-json.js";
 import { isFields } from "./fields.js";
 

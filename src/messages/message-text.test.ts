@@ -28,7 +28,7 @@ describe("lines of the Claude Agent SDK", () => {
     expect(roleAndText(line({ role: "user", content: results }))).toEqual(["tool", "done"]);
   });
 
-  it("are no messages if they have none", () => {
+  it("are not messages if they contain none", () => {
     for (const other of [{ type: "tag", tag: "a" }, { type: "user", message: "text" }, line({ content: "x" })])
       expect(describeMessage(other)).toBeUndefined();
   });

@@ -12,7 +12,7 @@ import {
 } from "../records/index.js";
 import { scan } from "../store/index.js";
 
-/** What the texts belong to. */
+/** The owner of the texts. */
 export interface TextOwner {
   readonly kind: "session" | "conversation" | "agent";
   readonly id: string;

@@ -28,7 +28,7 @@ it("a printed error shows the functions of the user, and those of Node that they
   expect(printed.split("\n")).toEqual(["ReferenceError: ordr is not defined", ...FRAMES.slice(0, 2), entry, main]);
 });
 
-it("the cause and the fields of a printed error stay", () => {
+it("the cause and the fields of a printed error are kept", () => {
   const cause = thrown(new TypeError("inside"), FRAMES);
   const error = Object.assign(thrown(new Error("outside", { cause }), FRAMES.slice(1)), { code: "E1" });
   const copy = hideOwnFrames(error, OWN) as Error;
@@ -40,14 +40,14 @@ it("the cause and the fields of a printed error stay", () => {
   expect(error.stack).toContain("library.js");
 });
 
-it("the stack of an error without a function of the user stays, unless it is one of Savepoint", () => {
+it("the stack of an error without a function of the user is kept, unless the error is one of Savepoint", () => {
   const frames = FRAMES.slice(2);
   expect((hideOwnFrames(thrown(new TypeError("a bug"), frames), OWN) as Error).stack).toContain("scoped");
   const error = thrown(new SavepointError("INVALID_STATE", "/f is a function."), frames);
   expect((hideOwnFrames(error, OWN) as Error).stack).toBe("SavepointError: /f is a function.");
 });
 
-it("values that are no errors, and errors whose fields cannot be read, are returned as they are", () => {
+it("values that are not errors, and errors whose fields cannot be read, are returned unchanged", () => {
   const hostile = new Error("hostile");
   Object.defineProperty(hostile, "stack", {
     get: () => {
@@ -57,7 +57,7 @@ it("values that are no errors, and errors whose fields cannot be read, are retur
   for (const each of ["text", undefined, { stack: "x" }, hostile]) expect(hideOwnFrames(each, OWN)).toBe(each);
 });
 
-it("in code that was bundled into a file of the user, no function is hidden", () => {
+it("no function is hidden if Savepoint was bundled into a file of the user", () => {
   const error = thrown(new Error("x"), FRAMES);
   expect(hideOwnFrames(error, "")).toBe(error);
 });

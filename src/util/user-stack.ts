@@ -1,4 +1,4 @@
-/** Stacks without the functions of this package, which say nothing about an error in the user's code. */
+/** Stacks without the functions of this package, which are irrelevant to an error in the user's code. */
 import { readFileSync } from "node:fs";
 import { SavepointError } from "../errors.js";
 

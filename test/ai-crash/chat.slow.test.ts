@@ -7,7 +7,7 @@ const variants = ([6, 7] as const).flatMap((sdk) =>
 );
 
 describe.each(variants)(
-  "a chat server with AI SDK $sdk, whose model says the $words words when it is asked again",
+  "a chat server with AI SDK $sdk, whose model replies with the $words words when it is called again",
   (variant) => {
     it("killed at every part and in its tool: pages show one coherent reply", { timeout: 900_000 }, async () => {
       const passes = await countPasses(variant);

@@ -115,7 +115,7 @@ function serve(sp: Savepoint, teller: Teller, tools: Record<string, object> = {}
 }
 
 describe("a page with useChat({ resume: true })", () => {
-  it("that is reloaded in a reply shows it from its beginning and follows it, as another tab does", async (context) => {
+  it("that is reloaded during a reply shows it from its beginning and follows it, as another tab does", async (context) => {
     const lab = await openLab(context);
     const sp = await lab.open();
     const teller = new Teller(REPLY);
@@ -180,7 +180,7 @@ describe("a page with useChat({ resume: true })", () => {
     await untilReplies(page, ["May I? [receipt] It is paid."], "ready");
   });
 
-  it("whose server is killed in a reply reports that, and after a reload shows one coherent reply of another server", async () => {
+  it("whose server is killed during a reply reports an error, and after a reload shows one coherent reply of another server", async () => {
     const folder = temporaryFolder();
     const [victim, survivor] = [new Child(child), new Child(child)];
     onTestFinished(async () => void (await Promise.all([victim.kill(), survivor.kill()])));

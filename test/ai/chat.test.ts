@@ -49,7 +49,7 @@ describe.each(KINDS)(`chats with AI SDK ${VERSION} on $name`, (kind) => {
     ]);
   });
 
-  it("the turn completes without a reader, and whoever comes gets all of it", async () => {
+  it("the turn completes without a reader, and a later reader gets the complete reply", async () => {
     const [sp, other] = [await lab.open(), await lab.open()];
     const teller = new Teller(REPLY);
     const { run, response } = await answer(sp, teller);
@@ -84,7 +84,7 @@ describe.each(KINDS)(`chats with AI SDK ${VERSION} on $name`, (kind) => {
     await reading.ended;
   });
 
-  it("a turn that is cut off and resumed shows each part once", async () => {
+  it("a turn that is interrupted and resumed shows each part once", async () => {
     const sp = await lab.open();
     const first = new Teller(REPLY);
     first.say(2);
@@ -104,7 +104,7 @@ describe.each(KINDS)(`chats with AI SDK ${VERSION} on $name`, (kind) => {
     expect([first.calls, again.calls]).toEqual([1, 1]);
   });
 
-  it("a reader of an attempt that was cut off is broken off if the next one says something else", async () => {
+  it("the stream of an interrupted attempt is closed with an error if the next attempt replies differently", async () => {
     const sp = await lab.open();
     const first = new Teller(REPLY);
     first.say(2);
@@ -123,7 +123,7 @@ describe.each(KINDS)(`chats with AI SDK ${VERSION} on $name`, (kind) => {
     expect(textOf((await uiMessages(sp.session<AiState>("s")))[1] as UIMessage)).toBe("uno due tre");
   });
 
-  it("a reader of a turn that no process resumes is broken off after the patience", async () => {
+  it("the stream of a turn that no process resumes is closed with an error after the patience", async () => {
     const sp = await lab.open();
     const teller = new Teller(REPLY);
     teller.say(2);

@@ -130,7 +130,7 @@ describe("hostile texts", () => {
 });
 
 describe("a read-only inspector", () => {
-  it("has no working button that changes something, and explains why", async () => {
+  it("disables all buttons that change something, and explains why", async () => {
     const { origin } = await serve(undefined, { readOnly: true });
     const page = await visit(origin, "/sessions/order-1046/checkpoints/2");
     const writes: string[] = [];
@@ -157,7 +157,7 @@ describe("a read-only inspector", () => {
     expect(writes.filter((each) => !each.endsWith("/preview"))).toEqual([]);
   });
 
-  it("refuses a write that the page does not offer, too", async () => {
+  it("also rejects a write that the page does not offer", async () => {
     const { origin } = await serve(undefined, { readOnly: true });
     const page = await visit(origin, "/", { expected: /403/ });
     const answer = await page.evaluate(async () => {

@@ -98,7 +98,7 @@ describe("what if", () => {
 });
 
 describe("actions", () => {
-  it("label, pin and rewind, and show what lies after the checkpoint", async () => {
+  it("label, pin and rewind, and show the tool calls after the checkpoint", async () => {
     const { origin, sp } = await serve();
     const page = await visit(origin, "/sessions/order-1042/checkpoints/1");
     await page.getByRole("button", { name: "Label" }).click();
@@ -159,7 +159,7 @@ describe("the store", () => {
 });
 
 describe("a run of another process", () => {
-  it("is shown live, and its death too", async () => {
+  it("is shown live, including its crash", async () => {
     const url = copyWorld();
     const { origin } = await serve(url);
     const list = await visit(origin);
@@ -189,7 +189,7 @@ describe("a run of another process", () => {
     await settle(list);
   });
 
-  it("is shown live again when the inspector was gone and is back", async () => {
+  it("is shown live again after a restart of the inspector", async () => {
     const { sp } = await serve();
     const first = await startServer(sp, 0);
     const page = await visit(first.origin, "/", { expected: /ERR_|Failed to load/ });

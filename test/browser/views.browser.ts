@@ -145,7 +145,7 @@ describe("the token", () => {
 });
 
 describe("the keyboard", () => {
-  it("is enough: skip link, rows, checkpoints, dialogs and help", async () => {
+  it("is sufficient: skip link, rows, checkpoints, dialogs and help", async () => {
     const { origin } = await serve();
     const page = await visit(origin);
     await page.keyboard.press("Tab");

@@ -37,7 +37,7 @@ async function expectComplete(sp: Savepoint, id: string): Promise<void> {
 }
 
 describe("a checkpoint of an agent", () => {
-  it("reads no records of conversations that have not changed", async () => {
+  it("reads no records of unchanged conversations", async () => {
     const reads = new Map<number, number[]>();
     for (const conversations of [10, 400]) {
       const { store, count } = openCountingStore();
@@ -111,7 +111,7 @@ describe("a checkpoint of an agent", () => {
     await sp.close();
   });
 
-  it("without the mark of a change is found by verify and completed by repair", async () => {
+  it("that misses the mark of a change is found by verify and fixed by repair", async () => {
     const store = openMemoryStore();
     const sp = await Savepoint.open(store);
     await sp.agents.save({ id: AGENT, name: "A" });

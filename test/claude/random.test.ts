@@ -89,7 +89,7 @@ class Model {
 describe.each(DURABLE_STORES)("SavepointSessionStore on $name", (kind) => {
   const lab = useStore(kind);
 
-  it("answers like the SDK's own store, whatever is appended and deleted by two processes", async () => {
+  it("returns the same as the SDK's own store after any appends and deletions of two processes", async () => {
     const processes = [await lab.open(), await lab.open()] as const;
     const property = fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 30 }), async (operations) => {
       for (const sp of processes) for await (const { id } of sp.sessions.list()) await sp.sessions.delete(id);

@@ -125,7 +125,7 @@ describe.each(DURABLE_STORES)("a Claude transcript on $name", (kind) => {
     expect(await uuids("subagents/agent-1")).toEqual(numbers.filter((n) => n % 4 === 0));
   });
 
-  it("keeps the order of the calls, which may all be made at once", async () => {
+  it("keeps the order of concurrent calls", async () => {
     const store = new SavepointSessionStore(await lab.open());
     const lines = Array.from({ length: 30 }, (_, n) => user(`u${n}`, `${n}`));
     await Promise.all(lines.map((line) => store.append(key, [line])));
@@ -206,7 +206,7 @@ describe("SavepointSessionStore", () => {
     expect(() => new SavepointSessionStore({} as never)).toThrow(/open Savepoint/);
   });
 
-  it("reports a session in which another program has saved something else", async () => {
+  it("reports a session in which another program has saved another kind of state", async () => {
     const sp = await lab.open();
     const store = new SavepointSessionStore(sp);
     await store.append(key, [user("u1", "one")]);

@@ -121,7 +121,7 @@ describe.each(DURABLE_STORES)("durable tools on $name", (kind) => {
 
   it.each([
     ["retry", undefined],
-    ["fail", /whether it happened is unknown. Find out/],
+    ["fail", /whether it happened is unknown. Check whether it happened/],
     ["verify", /Its result: "?seen at the bank: 5/],
   ] as const)("treats an interrupted call by the policy %s", async (onUnknown, answer) => {
     const sp = await lab.open();
@@ -145,7 +145,7 @@ describe.each(DURABLE_STORES)("durable tools on $name", (kind) => {
     expect(await second.complete()).toMatchObject({ status: "completed" });
   });
 
-  it("records errors, but not calls that were refused or tools that only read", async () => {
+  it("records errors, but not denied calls or tools that only read", async () => {
     const sp = await lab.open();
     const [first, before] = await open(sp);
     await before.start("charge", { amount: 1 });

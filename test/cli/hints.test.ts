@@ -35,7 +35,7 @@ describe("how to resume", () => {
     expect(await hintOf("status", "order-88")).toContain("{ resume: true }");
   });
 
-  it("a rewind to the checkpoint at which a run has ended restores that end, which needs { resume: true }", async () => {
+  it("a rewind to the checkpoint at which a run has ended restores its status, so resuming needs { resume: true }", async () => {
     let isBroken = true;
     const buggy = defineAgent({
       name: "b",
@@ -97,7 +97,7 @@ describe("how to resume", () => {
 });
 
 describe("what log and journal print of a run that has failed", () => {
-  it("the first and the second attempt of a step are told apart, and nothing is called running", async () => {
+  it("the first and the second attempt of a step are distinguished, and nothing is reported as running", async () => {
     let isBroken = true;
     const buggy = defineAgent({
       name: "b",

@@ -44,7 +44,7 @@ describe("key files", () => {
     expect((await readKeyFile(tool().path("keys"))).current).toBe("one");
   });
 
-  it("a key file that other users can read is refused", async () => {
+  it("a key file that other users can read is rejected", async () => {
     await createEncryptedStore();
     for (const mode of [0o640, 0o604, 0o620]) {
       chmodSync(tool().path("keys"), mode);
@@ -68,7 +68,7 @@ describe("key files", () => {
 });
 
 describe("an encrypted store on the command line", () => {
-  it("is read with the keys of SAVEPOINT_KEY_FILE, and not without", async () => {
+  it("is read only with the keys in SAVEPOINT_KEY_FILE", async () => {
     await createEncryptedStore();
     expect((await withKeys("show", "order")).stdout).toContain(SECRET);
     const ended = await tool().on(["show", "order"]);
@@ -109,7 +109,7 @@ describe("an encrypted store on the command line", () => {
     expect((await withKeys("rekey", "--encrypt", "--yes")).code).toBe(10);
   });
 
-  it("rekey without SAVEPOINT_KEY_FILE says how to create a key", async () => {
+  it("rekey without SAVEPOINT_KEY_FILE prints how to create a key", async () => {
     expect((await tool().fail(["rekey"], 2)).message).toContain("savepoint keygen");
   });
 });

@@ -132,7 +132,7 @@ describe("an encrypted store", () => {
   });
 });
 
-describe("a frame", () => {
+describe("a sealed value", () => {
   const KEYS = ["s\ta", "s\ta\tmain", "zz", "other"];
   const TAPE = "1010";
 

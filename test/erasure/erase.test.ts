@@ -107,7 +107,7 @@ describe.each([
     expect((await again.verify({ deep: true })).ok).toBe(true);
   });
 
-  it("removes what an earlier deletion has left, although the session no longer exists", async () => {
+  it("removes data that an earlier deletion has left, although the session no longer exists", async () => {
     const root = join(folder, "data");
     const sp = await open(urlIn(root));
     await fill(sp);
@@ -241,7 +241,7 @@ describe.each([
 });
 
 describe("backups", () => {
-  it("are remembered by path, and named as long as they exist", async () => {
+  it("are recorded by path, and reported as long as they exist", async () => {
     const sp = await open(`sqlite:${join(folder, "store.db")}`);
     await fill(sp);
     const first = await sp.backup({ to: join(folder, "backups") });

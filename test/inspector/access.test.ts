@@ -101,7 +101,7 @@ describe("authorize", () => {
 });
 
 describe("requests of other web pages", () => {
-  it("are refused for names that were made to resolve to this machine", async () => {
+  it("are rejected for names of attackers that resolve to this machine", async () => {
     const port = await served();
     for (const host of [
       `127.0.0.1:${port}`,
@@ -160,7 +160,7 @@ describe("requests of other web pages", () => {
     }
   });
 
-  it("are refused by `sec-fetch-site` if they have no origin", async () => {
+  it("are rejected by `sec-fetch-site` if they have no origin", async () => {
     const client = new Client(await open());
     for (const site of ["cross-site", "same-site", "anything"]) {
       expect(await client.fail("/api/sessions", { headers: { "sec-fetch-site": site } }), site).toBe("403 FORBIDDEN");
@@ -223,7 +223,7 @@ describe("requests of other web pages", () => {
 });
 
 describe("a read-only inspector", () => {
-  it("refuses every write, and changes nothing", async () => {
+  it("rejects every write, and changes nothing", async () => {
     const sp = await open();
     await sp.session("s").save({ n: 1 });
     const client = new Client(sp);
@@ -341,7 +341,7 @@ describe("hostile requests", () => {
     );
   });
 
-  it("with huge bodies are refused before they are read completely", async () => {
+  it("with huge bodies are rejected before they are read completely", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     const client = new Client(sp, { write: true });

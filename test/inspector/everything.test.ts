@@ -76,7 +76,7 @@ describe("every read works", () => {
     expect((await other.get("/api/sessions")).sessions).toEqual([]);
   });
 
-  it("of what does not exist with 404, and of an empty store with nothing", async () => {
+  it("of missing things with 404, and of an empty store with empty lists", async () => {
     const client = new Client(await open());
     for (const path of READS) {
       const isOfOne = /order-88|talk|agents\/shop$|checkpoint\?/.test(path);

@@ -341,7 +341,7 @@ describe("a person", () => {
     expect(page.messages[1].toolCalls[0]).toMatchObject({ id: "call_stock", result: { text: "0" } });
   });
 
-  it("sees which tool calls lie after a checkpoint before a rewind", async () => {
+  it("sees the tool calls after a checkpoint before a rewind", async () => {
     const sp = await open();
     await asking(sp);
     const client = new Client(sp, { write: true });

@@ -135,7 +135,7 @@ describe("a search", () => {
     expect(await client.fail("/api/search?text=x&role=god")).toBe("400 INVALID_ARGUMENT");
   });
 
-  it("highlights letters that have several lower-case units, and no endless number of parts", () => {
+  it("highlights letters that have several lower-case units, and a bounded number of parts", () => {
     expect(findHighlights("İstanbul ISTANBUL", "stan")).toEqual([
       [1, 5],
       [10, 14],
@@ -194,7 +194,7 @@ describe("the store", () => {
     expect(await fail({ session: "s", options: { keepLast: 1, dryRun: false } })).toBe("400 INVALID_ARGUMENT");
   });
 
-  it("lists damage that was met while reading, and the problems that a verification finds", async () => {
+  it("lists damage that reads have found, and the problems that a verification finds", async () => {
     const folder = newFolder();
     const url = SQLITE.url(folder);
     const writer = await open(url);
@@ -234,7 +234,7 @@ describe("the store", () => {
   });
 });
 
-it("a read-only inspector refuses every write, also those to runs and agents", async () => {
+it("a read-only inspector rejects every write, including those to runs and agents", async () => {
   const sp = await open();
   await sp.run(defineShop(), { session: "s", input: "Hi" });
   const client = new Client(sp);

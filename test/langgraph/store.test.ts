@@ -123,7 +123,7 @@ describe.each(DURABLE_STORES)("a LangGraph memory on $name", (kind) => {
     expect(await store.listNamespaces()).toEqual([]);
   });
 
-  it("is searched by meaning, with several vectors per item, also by a process that never embedded the items", async () => {
+  it("has semantic search, with several vectors per item, also in a process that never embedded the items", async () => {
     const writer = new SavepointStore(await lab.open(), { index });
     embeddings.calls = [];
     await writer.batch([

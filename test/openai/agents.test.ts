@@ -260,7 +260,7 @@ describe("agents of a durable turn", () => {
     expect(JSON.stringify((await sp.session("s").latest())?.state)).toContain("timed out");
   });
 
-  it("have guardrails, whose own agents can be recorded aside", async (test) => {
+  it("have guardrails, whose agents can be recorded outside of the conversation", async (test) => {
     const lab = await openLab(test);
     const world = new World();
     const sp = await lab.open();

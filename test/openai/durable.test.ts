@@ -160,7 +160,7 @@ describe("a durable turn", () => {
     expect(idempotencyKeyOf(undefined)).toBe(undefined);
   });
 
-  it("tells the model about an interrupted call with the policy fail, and asks the outside world with verify", async (test) => {
+  it("reports an interrupted call to the model with the policy fail, and calls the function verify with the policy verify", async (test) => {
     for (const onUnknown of ["fail", "verify"] as const) {
       const lab = await openLab(test);
       const world = new World();
@@ -172,7 +172,7 @@ describe("a durable turn", () => {
       expect(end.output).toBe("Charged twice.");
       expect(world.count("charge 2")).toBe(1);
       const text = JSON.stringify((await sp.session("s").latest())?.state);
-      expect(text).toContain(onUnknown === "fail" ? "Find out before you repeat it." : "found");
+      expect(text).toContain(onUnknown === "fail" ? "Check whether it happened before you repeat it." : "found");
     }
   });
 
@@ -286,7 +286,7 @@ describe("a durable turn", () => {
     await turn.release();
   });
 
-  it("tells the model about arguments that are not valid, as the SDK does", async (test) => {
+  it("reports invalid arguments to the model, as the SDK does", async (test) => {
     const lab = await openLab(test);
     const script = [[functionCall("charge", "{no json", { callId: "c1" })], say("Sorry.")];
     const { end } = await serve(await lab.open(), new World(), { script });

@@ -22,7 +22,7 @@ const callItem = (callId: string, name: string) =>
   ({ type: "function_call", callId, name, arguments: "{}", status: "completed" }) as const;
 
 describe("SavepointSession", () => {
-  it("is a session with history transactions and rewrites for the SDK", async (test) => {
+  it("supports the SDK's history transactions and rewrites", async (test) => {
     const lab = await openLab(test);
     const session = new SavepointSession(await lab.open(), "chat-7");
     expect(isSessionHistoryTransactionAwareSession(session)).toBe(true);
@@ -184,7 +184,7 @@ describe("SavepointSession", () => {
     expect(((await sp.stats()).bytes ?? 0) - before).toBeLessThan(2000);
   });
 
-  it("shares its session with durable turns, and is refused while one runs", async (test) => {
+  it("shares its session with durable turns, and is rejected while one runs", async (test) => {
     const lab = await openLab(test);
     const sp = await lab.open();
     const session = new SavepointSession(sp, "s", { agent: "shop" });

@@ -15,7 +15,7 @@ it("the server clock does not go back if an answer arrives after the answer to a
   expect(asked).toHaveLength(2);
 });
 
-it("the server clock does not count from an answer that was given before it was told to forget", async () => {
+it("the server clock is not computed from an answer to a query that was sent before it was reset", async () => {
   const asked: ((time: number) => void)[] = [];
   const clock = new ServerClock(() => new Promise((resolve) => asked.push(resolve)));
   const early = clock.now();

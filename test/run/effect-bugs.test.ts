@@ -82,7 +82,7 @@ describe.each(KINDS)("a programming error in an effect, on $name", (kind) => {
     expect(world.count("pay")).toBe(1);
   });
 
-  it("of several parallel tools is fixed with one further run", async () => {
+  it("of several parallel tools needs only one more run after the fix", async () => {
     let broken = true;
     const sp = await lab.open();
     const agent = once(async (run) =>

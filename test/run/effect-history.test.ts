@@ -196,7 +196,7 @@ it("the processes before and after a takeover are named in the effects of the se
   }
 });
 
-it("the name of a process adds at most 20 bytes to an entry, and tells replicas apart", () => {
+it("the name of a process adds at most 20 bytes to an entry, and distinguishes replicas", () => {
   const names = ["web-7f9c8d-x2k4j.pods.internal", "web-7f9c8d-q8z1m.pods.internal"].map((host) =>
     formatWorker({ host, pid: 4_194_304 }),
   );

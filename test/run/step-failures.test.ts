@@ -476,7 +476,7 @@ describe("reports on stderr", () => {
 });
 
 describe("an error that nothing listens to", () => {
-  it("says once how to try again after the last attempt", async () => {
+  it("prints once how to try again after the last attempt", async () => {
     const stderr = vi.spyOn(console, "error").mockImplementation(() => {});
     const sp = await Savepoint.open("memory:");
     const failing = defineAgent({

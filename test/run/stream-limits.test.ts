@@ -56,7 +56,7 @@ describe("the recorded deltas of a run", () => {
     expect(reading.text).toBe("one two ");
   });
 
-  it("may be any values that a state may contain; others are left out and reported", async (context) => {
+  it("may be any values that a state may contain; other values are skipped and reported", async (context) => {
     const lab = await openLab(context);
     const failures: string[] = [];
     const sp = await lab.open({ on: { backgroundFailure: ({ message }) => void failures.push(message) } });

@@ -123,7 +123,7 @@ describe.each(KINDS)("the recorded deltas of a run on $name", (kind) => {
     expect(live.resets).toBe(1);
   });
 
-  it("continue behind the id of the last event, and start again if the id is of other deltas", async () => {
+  it("continue after the id of the last event, and start again if the id belongs to other deltas", async () => {
     const sp = await lab.open();
     const speaker = new Speaker(WORDS);
     speaker.say(2);

@@ -32,7 +32,7 @@ describe("the published types", () => {
     expect(child.status).toBe(0);
   });
 
-  it("keep what the OpenAI Agents SDK knows of agents and results", () => {
+  it("keep the SDK's types of agents and results", () => {
     const args = [...options.split(" "), "--skipLibCheck", "test/types/openai.mts"];
     const child = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", ...args], {
       cwd: root,

@@ -13,7 +13,7 @@ interface Options {
 export const erase = defineVerb<Options>({
   name: "erase",
   group: "Maintain",
-  summary: "delete a session, a conversation or an agent, and overwrite its data in the store",
+  summary: "erase a session, a conversation or an agent from the store's files",
   examples: [
     [
       "savepoint erase --session order-88",
@@ -43,7 +43,7 @@ export const erase = defineVerb<Options>({
   },
 });
 
-/** What to erase, for people: `parts` is what belongs to it. */
+/** The name of the target in messages, and in `parts` what is erased with it. */
 interface NamedTarget {
   readonly target: EraseTarget;
   readonly name: string;

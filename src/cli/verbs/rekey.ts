@@ -14,11 +14,14 @@ export const rekey = defineVerb<Options>({
   group: "Maintain",
   summary: "change the key of an encrypted store, or encrypt a plain one",
   examples: [
-    ["savepoint rekey", "to the first key in the file that SAVEPOINT_KEY_FILE names; the file also needs the old key"],
+    [
+      "savepoint rekey",
+      "change to the first key of the file in SAVEPOINT_KEY_FILE, which must also contain the old key",
+    ],
     ["savepoint rekey --encrypt", "encrypt a plain store, while no other process uses it"],
   ],
   declare(command) {
-    command.option("--encrypt", "encrypt a plain store; rewrites the whole store, and asks before");
+    command.option("--encrypt", "encrypt a plain store; rewrites the whole store, and asks first");
   },
   async run(cli, _, { encrypt = false }) {
     const { encryption } = await cli.readKeys();
@@ -27,7 +30,7 @@ export const rekey = defineVerb<Options>({
     }
     if (!encrypt) return describe(cli, await work(cli, await cli.open(), {}));
     const sp = await cli.openPlain();
-    const question = `Encrypt ${sp.url}? Afterwards it cannot be read without the key. This rewrites the store.`;
+    const question = `Encrypt ${sp.url}? It can then be read only with the key. This rewrites the store.`;
     if (!(await cli.confirm(question))) return EXIT.ok;
     return describe(cli, await work(cli, sp, { to: encryption }));
   },

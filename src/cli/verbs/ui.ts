@@ -16,15 +16,15 @@ export const ui = defineVerb<Options>({
   summary: "open the inspector: a web page for everything in the store",
   examples: [
     ["savepoint ui", "read-only, in the browser"],
-    ["savepoint ui --write", "also answer, fork, rewind, label, cancel and resume"],
-    ["savepoint ui --port 0 --no-open", "only print the URL, on any free port"],
+    ["savepoint ui --write", "allows answers, forks, rewinds and other changes"],
+    ["savepoint ui --port 0 --no-open", "only prints the URL, on any free port"],
   ],
   declare(command) {
     command
       .option("-p, --port <number>", "the port; 0 for any (default: 7433, or any if that is in use)", parseCount)
       .option("--host <address>", "the address to listen on (default: 127.0.0.1, this machine only)")
-      .option("--allow-host <name>", "a further name under which the server is reached; repeatable", collectValues)
-      .option("--write", "allow changes: without it, the store is opened read-only")
+      .option("--allow-host <name>", "another name under which the server is reached; repeatable", collectValues)
+      .option("--write", "allow changes (default: the store is opened read-only)")
       .option("--no-open", "do not open the browser");
   },
   async run(cli, _, { port, host = "127.0.0.1", allowHost = [], write = false, open = true }) {
@@ -39,7 +39,9 @@ export const ui = defineVerb<Options>({
     }
     const isOpen = open && (await openBrowser(server.openUrl, cli.io));
     const how = isOpen ? "The browser shows it." : "Open this URL in a browser.";
-    cli.output.note(`${how} ${write ? "Changes are allowed." : "Read-only: --write allows changes."} Ctrl-C ends it.`);
+    cli.output.note(
+      `${how} ${write ? "Changes are allowed." : "Read-only: --write allows changes."} Press Ctrl-C to stop.`,
+    );
     await interrupted;
     await server.close();
   },

@@ -1,6 +1,6 @@
 /** Values that are expensive to read: shared by all clients, and read again at a rate that depends on their cost. */
 
-/** A value is read again at the earliest when this many times the duration of the last read has passed since. */
+/** The least time between two reads, as a multiple of the duration of the first one. */
 const REST = 20;
 
 export class Cached<Value> {
@@ -15,7 +15,7 @@ export class Cached<Value> {
     this.#read = read;
   }
 
-  /** The value, which may be as old as the last read was expensive. */
+  /** The value. The longer the last read took, the older it may be. */
   async get(): Promise<Value> {
     if (this.#value && performance.now() < this.#value.until) return this.#value.value;
     this.#reading ??= this.#refresh().finally(() => (this.#reading = undefined));

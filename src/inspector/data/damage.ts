@@ -1,4 +1,4 @@
-/** Damage that was met while reading, and the verification that a client has started. */
+/** Damage that reads have found, and the verification that a client has started. */
 import type { Listener, Savepoint, VerifyCounts, VerifyProblem } from "../../index.js";
 import type { DamageView, VerifyRequest } from "../api.js";
 import { toWire } from "../http/responses.js";
@@ -25,7 +25,7 @@ export class Damage {
     this.#sp = sp;
     const listener: Listener<"damage"> = ({ sessionId, agent, conversationId, seq, reason }) => {
       const event = { session: sessionId, agent, conversation: conversationId, seq, reason: cut(reason, MAX_REASON) };
-      // The same damage is met whenever its part is read.
+      // The same damage is found whenever its part is read.
       const isSame = (known: DamageView["events"][number]): boolean =>
         JSON.stringify({ ...known, at: undefined }) === JSON.stringify(omitUndefined(event));
       const others = this.#events.filter((known) => !isSame(known));

@@ -23,7 +23,7 @@ export function measureGrowth(
     const share = 1 / (last - first + 1);
     for (let bucket = first; bucket <= last; bucket++) {
       checkpoints[bucket] = (checkpoints[bucket] ?? 0) + row.checkpoints * share;
-      // A checkpoint stores its changes; the state is stored about once.
+      // A checkpoint stores only its changes, so the state is stored about once.
       added[bucket] = (added[bucket] ?? 0) + (row.stateBytes + 200 * row.checkpoints) * share;
     }
   }

@@ -8,7 +8,7 @@ import { cut, omitUndefined } from "./views.js";
 
 /** The most effects of a page, even if the step has more. */
 const MAX_EFFECTS = 5000;
-/** Effects that are read to find one. */
+/** The most effects that are read to find one. */
 const MAX_SKIPPED = 10_000;
 const MAX_MESSAGE = 2000;
 

@@ -3,7 +3,7 @@ import type { Savepoint } from "../../index.js";
 import type { SessionRow } from "../api.js";
 import type { SessionIndex } from "./session-index.js";
 
-/** Sessions of each kind whose stored size is measured. */
+/** The number of sessions of each kind whose stored size is measured. */
 const MEASURED = 50;
 
 /** The sessions with the largest values, the largest first. */

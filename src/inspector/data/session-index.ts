@@ -5,7 +5,7 @@
  * It is built once, newest session first, by one pass over all sessions. Stores have no log of changes that an index could follow, so
  * each refresh reads: the newest sessions, until it meets known ones; sessions that run or have just changed; and in turn a few of
  * those that wait or were updated lately, and of the others. A session that another process changes after a long time is
- * therefore noticed late, but a list never shows fewer sessions than it did.
+ * therefore noticed late, but a refresh never removes an existing session from the list.
  */
 import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
 import type { SessionRow } from "../api.js";
@@ -20,10 +20,10 @@ const MAX_HOT = 200;
 /** How many of the sessions that wait or have changed lately each refresh reads, in turn; and how many of the others. */
 const WARM_ROTATION = 30;
 const ROTATION = 10;
-/** How long a session is likely to change again after a change, and how long it may, in milliseconds. */
+/** How long after a change a session is likely to change again, and how long it may, in milliseconds. */
 const HOT_FOR = 20_000;
 const WARM_FOR = 600_000;
-/** A refresh starts at the earliest when this many times its own duration has passed since the last one. */
+/** The least time between two refreshes, as a multiple of the duration of the first one. */
 const REST = 20;
 
 const ACTIVE: ReadonlySet<string> = new Set(["queued", "running"]);

@@ -8,7 +8,7 @@ import { omitUndefined, toQueueView } from "./views.js";
 
 const MAX_QUEUE = 100_000;
 const MAX_RUNS = 1000;
-/** Sessions outside of the index whose waiting time is read. */
+/** The most sessions outside of the index whose waiting time is read. */
 const MAX_LOADED = 500;
 /** How long what was read is kept at least, in milliseconds. */
 const MIN_AGE = 300;

@@ -1,6 +1,5 @@
 /**
- * Who may send which request. The attacks that this is about come from web pages in the browser of the person who uses the
- * inspector: requests across origins, names that resolve to this machine (DNS rebinding), and frames.
+ * Access control. The attacks come from web pages in the browser of a user of the inspector: requests across origins, names that resolve to this machine (DNS rebinding), and frames.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { HttpError } from "./errors.js";
@@ -65,7 +64,7 @@ export function forbidden(message: string): HttpError {
   return new HttpError(403, "FORBIDDEN", message);
 }
 
-/** Whether a host is one of these names. The port does not matter: a tunnel has another one, and names are what an attacker controls. */
+/** Whether a host is one of these names. The port is ignored: a tunnel has another one, and an attacker controls only names. */
 function isListed(hosts: readonly string[], host: string): boolean {
   const address = `http://${host}`;
   if (!/^[\w.:[\]-]+$/.test(host) || !URL.canParse(address)) return false;

@@ -1,7 +1,7 @@
 /** Errors of requests, and the status of every error that a route can throw. */
 import { isSavepointError, SavepointError, type SavepointErrorCode } from "../../index.js";
 
-/** An error of a request that is no error of the library. */
+/** An error of a request that is not an error of the library. */
 export class HttpError extends Error {
   readonly status: number;
   readonly code: string;

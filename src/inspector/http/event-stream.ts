@@ -3,7 +3,7 @@ import { SECURITY_HEADERS } from "./responses.js";
 
 /** How often a comment is sent, so that both sides notice a broken connection, in milliseconds. */
 const HEARTBEAT = 15_000;
-/** A client that reads so slowly that this many events wait for it is disconnected: it connects again when it can. */
+/** The most events that wait for a slow client. Then it is disconnected, and reconnects when it can. */
 const MAX_WAITING = 1000;
 
 export class EventStream {
@@ -13,7 +13,7 @@ export class EventStream {
   readonly #body: ReadableStream<Uint8Array>;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
-  /** @param onClose called once, when the client has gone or the stream was closed */
+  /** @param onClose called once, when the client has disconnected or the stream was closed */
   constructor(signal: AbortSignal, onClose: () => void) {
     this.#onClose = onClose;
     this.#body = new ReadableStream<Uint8Array>(

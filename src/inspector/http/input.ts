@@ -12,10 +12,10 @@ export class Query {
     const values = new Map<string, string>();
     for (const [name, value] of parameters) {
       if (!names.includes(name)) {
-        const known = names.length > 0 ? ` Known are: ${names.join(", ")}.` : "";
+        const known = names.length > 0 ? ` The parameters are: ${names.join(", ")}.` : "";
         throw badRequest(`There is no query parameter ${JSON.stringify(name)}.${known}`);
       }
-      if (values.has(name)) throw badRequest(`The query parameter ${JSON.stringify(name)} is given twice.`);
+      if (values.has(name)) throw badRequest(`The query parameter ${JSON.stringify(name)} occurs twice.`);
       values.set(name, value);
     }
     this.#values = values;

@@ -10,10 +10,10 @@ import { EventStream } from "../http/event-stream.js";
 import { Poller } from "./poller.js";
 import type { Topic } from "./topic.js";
 
-/** Events that are kept for clients that reconnect, and the characters of all of them. */
+/** The most events that are kept for clients that reconnect, and the most characters in all of them. */
 const MAX_KEPT = 1000;
 const MAX_CHARACTERS = 4 * 1024 * 1024;
-/** How long a topic is polled after its last client has gone, in milliseconds. */
+/** How long a topic is polled after its last client has disconnected, in milliseconds. */
 const LINGER = 30_000;
 const MAX_CLIENTS = 200;
 
@@ -24,7 +24,7 @@ interface KeptEvent {
   readonly data: string;
 }
 
-/** A topic with clients, or whose last client has just gone. */
+/** A topic with clients, or whose last client has just disconnected. */
 interface LiveTopic {
   readonly topic: Topic;
   readonly poller: Poller;
@@ -44,7 +44,7 @@ export class LiveHub {
   #last = 0;
   #isClosed = false;
 
-  /** @param createTopic throws for a name that is no topic */
+  /** @param createTopic throws for an unknown name */
   constructor(instance: string, createTopic: (name: string) => Topic) {
     this.#instance = instance;
     this.#createTopic = createTopic;

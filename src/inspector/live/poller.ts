@@ -1,6 +1,6 @@
-/** Reads something again and again: often while it changes, seldom while it does not, and never more than a share of the time. */
+/** Polls something: often while it changes, rarely while it does not, and only for a limited share of the time. */
 
-/** A poll starts at the earliest when this many times the duration of the last one has passed since. */
+/** The least time between two polls, as a multiple of the duration of the first one. */
 const REST = 20;
 /** How much longer the pause becomes with each poll that has found no change. */
 const SLOWER = 1.3;

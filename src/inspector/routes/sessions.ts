@@ -61,7 +61,7 @@ async function listSessions({ index, lists }: Services, { query }: Call): Promis
   const status = query.text("status");
   const unknown = status?.split(",").find((each) => !(STATUSES as readonly string[]).includes(each));
   if (unknown !== undefined)
-    throw badRequest(`There is no status ${JSON.stringify(unknown)}. There are: ${STATUSES.join(", ")}.`);
+    throw badRequest(`There is no status ${JSON.stringify(unknown)}. The statuses are: ${STATUSES.join(", ")}.`);
   const selection: SessionQuery = omitUndefined({
     offset: query.count("offset", Number.MAX_SAFE_INTEGER),
     limit: query.limit(MAX_PAGE, 100),

@@ -1,7 +1,7 @@
 /**
  * Answers of a client to the last reply. When a user has approved a call, or a tool in the browser has returned its result, the SDK's
- * client sends the reply again, with the answers in it: converted, it is a list of assistant and tool messages. Only what answers an
- * open call is new.
+ * client sends the reply again, with the answers in it: converted, it is a list of assistant and tool messages. Only the answers to open
+ * calls are new.
  */
 import { createHash } from "node:crypto";
 import { findUnansweredCalls, partsOf } from "./messages.js";
@@ -21,14 +21,14 @@ export function nameAnswer(turn: string, input: readonly ModelMessage[]): string
   const asked = new Set(input.flatMap(partsOf).filter(isRequest).map(idOf));
   const last = input.filter(({ role }) => role === "tool").at(-1);
   const answered = partsOf(last ?? { content: [] })
-    // The result of an approved call is no answer of the client. It is there only if the client has got it already.
+    // The result of an approved call is not an answer of the client. It is present only if the client has already received it.
     .filter(({ type, toolCallId }) => type !== "tool-result" || !asked.has(toolCallId))
     .map(({ toolCallId, approvalId }) => approvalId ?? toolCallId);
   const hash = createHash("sha256").update(JSON.stringify(answered)).digest("base64url");
   return `${turn}/${hash.slice(0, 16)}`;
 }
 
-/** Leaves out of an answered reply what the conversation contains. Other input is returned unchanged. */
+/** Removes from an answered reply what the conversation already contains. Returns other input unchanged. */
 export function keepAnswers(history: readonly ModelMessage[], input: readonly ModelMessage[]): readonly ModelMessage[] {
   if (!isAnsweredReply(input)) return input;
   const known = new Set(history.flatMap(partsOf).filter(isCall).map(idOf));

@@ -213,7 +213,7 @@ class Durable implements DurableRun {
       else if (isReleased(outcome.failure)) await this.release();
       else await this.fail(outcome.failure);
     } catch (error) {
-      // The turn waits for a person, or another process has it. Otherwise it could not be saved, and is resumed later.
+      // The turn waits for a person, or another process has claimed it. Otherwise it could not be saved, and is resumed later.
       await this.release().catch(() => {});
       if (!isReleased(error))
         console.error(`savepoint: a turn of session ${JSON.stringify(this.session)} has not ended:`, error);

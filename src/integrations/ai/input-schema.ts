@@ -5,7 +5,7 @@ import { isObject } from "./sdk.js";
 const UNSAFE_KEYS = /"(?:__proto__|constructor)"/;
 
 /**
- * Validates the input of a call as the SDK does, as far as that is possible at once: returns `false` for an asynchronous schema, and
+ * Validates the input of a call as the SDK does, if that is possible synchronously: returns `false` for an asynchronous schema, and
  * for one of an unknown kind.
  *
  * @param input JSON, as the model has written it

@@ -20,8 +20,7 @@ export interface AiState {
     readonly done: boolean;
   };
   /**
-   * The ids of UI messages, by the index of the message with which each begins: of the user's messages whose turn has a name, and
-   * of replies that were streamed to a user interface.
+   * The ids of UI messages, by the index of the message with which each begins: of the user's messages whose turns have names, and of replies that were streamed to a user interface.
    */
   readonly ids?: Readonly<Record<string, string>>;
 }

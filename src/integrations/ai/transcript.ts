@@ -31,7 +31,7 @@ export class Transcript {
   /** How often the SDK's loop was called. */
   #calls = 0;
   #replies = 0;
-  /** The list that was last searched for tool calls without a result, how many of its messages, and the calls that were found. */
+  /** The list that was last searched for tool calls without a result, the number of messages that were searched, and the calls that were found. */
   #searched: { readonly messages: readonly ModelMessage[]; count: number; readonly open: Set<string> };
   /** Outputs of the tools that the last reply has called, by the id of the call. */
   readonly #outputs = new Map<string, ToolOutput>();

@@ -1,12 +1,12 @@
-/** Chunks of UI message streams: with ids that each attempt of a turn has again, and made of stored messages. */
+/** Chunks of UI message streams: their ids, which are the same in each attempt of a turn, and chunks for stored messages. */
 import type { UIMessage } from "ai";
 
 /** A chunk of a UI message stream. */
 export type Chunk = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 /**
- * Numbers the texts of a stream. Their ids only tell them apart while they are streamed, but many are random: a reader of an attempt that
- * was cut off could never continue with the next one.
+ * Numbers the texts of a stream. Their ids only distinguish them while they are streamed, but many are random: with them, a reader of an
+ * interrupted attempt could never continue with the next one.
  */
 export class TextIds {
   #count = 0;

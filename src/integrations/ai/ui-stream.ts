@@ -29,8 +29,8 @@ export type UIStreamSource =
 interface ResponseOptions {
   readonly headers?: NonNullable<ResponseInit["headers"]>;
   /**
-   * How long to wait for a process that resumes an interrupted turn. After that, the connection is broken off, so that the client
-   * reconnects or reports an error.
+   * How long to wait for a process that resumes an interrupted turn. After that, the connection is closed with an error, so that the
+   * client reconnects or reports the error.
    * @default "5s"
    */
   readonly patience?: Duration;
@@ -69,8 +69,8 @@ const APPENDED: ReadonlyMap<string, string> = new Map([
 const RELEASED: readonly string[] = ["OUTCOME_UNKNOWN", "RUN_ENDED", "LEASE_LOST", "CLOSED"];
 
 /**
- * The answer to a browser that asks for the reply in progress, such as `useChat({ resume: true })`: all of it from the beginning,
- * then what follows, in whichever process the turn runs. Status 204 if no reply is in progress.
+ * The response to a browser that requests the reply in progress, such as `useChat({ resume: true })`: the reply from its beginning,
+ * then live, in any process. Status 204 if no reply is in progress.
  *
  * @example
  * app.get("/api/chat/:id/stream", (c) => resumeUIMessageStreamResponse(sp, c.req.param("id")));
@@ -171,7 +171,7 @@ function endOf({ status, reason = "" }: StreamEnd, last: string | undefined): Ch
 function brokenOff(why: string): SavepointError {
   return new SavepointError(
     "STREAM_LOST",
-    `The stream of the reply is broken off: ${why}. Reconnect to get all of it.`,
+    `The stream of the reply was closed: ${why}. Reconnect to get the complete reply.`,
   );
 }
 
@@ -255,7 +255,7 @@ export class UIStream {
   }
 }
 
-/** Whether the turn has not ended with an error: a person must answer first, or another process resumes it. */
+/** Whether the turn has not ended: a person must answer first, or another process resumes it. */
 export function isReleased(error: unknown): boolean {
   return isSavepointError(error) && RELEASED.includes(error.code);
 }

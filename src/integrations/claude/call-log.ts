@@ -12,7 +12,7 @@ import type { TranscriptEntry } from "./types.js";
 export type CallResult =
   | { readonly toolUseId: string; readonly output: unknown }
   | { readonly toolUseId: string; readonly error: string }
-  /** Claude Code did not execute it: a person or a rule has refused it. */
+  /** Claude Code did not execute it: a person or a rule has denied it. */
   | { readonly toolUseId: string; readonly refused: true };
 
 /** Reads a recorded value: a result, or what a person or a `verify` function has answered instead. */
@@ -23,7 +23,7 @@ export function parseResult(value: unknown): CallResult {
 
 /** The calls of a turn, recorded or made since. */
 export class CallLog {
-  /** The numbers of recorded calls that the model does not know the results of, by the identity of the call. */
+  /** The numbers of recorded calls whose results the model does not know, by the identity of the call. */
   readonly #unseen = new Map<string, number[]>();
   readonly #counts = new Map<string, number>();
 
@@ -66,7 +66,7 @@ export class CallLog {
 /** What Claude Code writes as the result of a call whose own result is missing. */
 const MISSING = /^\[(?:Tool call|Request|Agent call) /;
 
-/** The ids of the calls whose results the model has got. */
+/** The ids of the calls whose results the model has received. */
 function findResults(transcript: readonly TranscriptEntry[]): Set<string> {
   const found = new Set<string>();
   for (const { message } of transcript) {

@@ -127,7 +127,7 @@ class Recorder implements DurableTools {
         this.#end(toolUseId, { toolUseId, output: output ?? null }),
       ),
       PostToolUseFailure: hook((input) => this.#endFailed(input)),
-      // A call of the batch that has not ended was refused.
+      // A call of the batch that has not ended was denied.
       PostToolBatch: hook(async ({ tool_calls: calls = [] }) => {
         for (const { tool_use_id: toolUseId } of calls) await this.#end(toolUseId, { toolUseId, refused: true });
       }),
@@ -230,7 +230,7 @@ class Replay extends Error {
 }
 
 function answerReplay(result: CallResult): ToolHookOutput | void {
-  // It was refused, and is to be decided again. Such calls are not replayed, so this is one that was refused meanwhile.
+  // It was denied, and must be decided again. Such calls are not replayed, so this one was denied meanwhile.
   if ("refused" in result) return undefined;
   const before = "This call was executed before the session was interrupted, and is not executed again.";
   if ("error" in result) return denyCall(`${before} It failed: ${result.error}`);
@@ -242,5 +242,5 @@ function answerError(error: unknown): ToolHookOutput {
   const message = error instanceof Error ? error.message : String(error);
   // With the policy `fail`, the model gets the error. All other errors have ended the turn.
   const isForModel = isSavepointError(error, "OUTCOME_UNKNOWN") && error.details["questions"] === undefined;
-  return isForModel ? denyCall(`${message} Find out before you repeat it.`) : stopQuery(message);
+  return isForModel ? denyCall(`${message} Check whether it happened before you repeat it.`) : stopQuery(message);
 }

@@ -32,7 +32,7 @@ export type ToolHooks = Record<
   { hooks: ToolHook[] }[]
 >;
 
-/** Makes Claude Code skip a call, and the model get a text as its result. */
+/** Makes Claude Code skip a call, and passes a string to the model as its result. */
 export function denyCall(permissionDecisionReason: string): ToolHookOutput {
   return { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny", permissionDecisionReason } };
 }

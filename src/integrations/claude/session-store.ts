@@ -19,7 +19,7 @@ export interface SavepointSessionStoreOptions {
    */
   readonly branch?: string;
   /**
-   * The SDK's function `foldSessionSummary`. Pass it in a program that a bundler has made, where packages are not found by name.
+   * The SDK's function `foldSessionSummary`. Pass it in a bundled program, where packages are not found by name.
    * @default loaded from the package `@anthropic-ai/claude-agent-sdk`
    */
   readonly foldSessionSummary?: FoldSessionSummary;
@@ -30,7 +30,7 @@ export interface SavepointSessionStoreOptions {
   readonly now?: () => number;
 }
 
-/** Transcripts that are kept ready for appending. An evicted one is read again. */
+/** The most transcripts that are cached for appending. An evicted one is read again. */
 const MAX_TRANSCRIPTS = 100;
 
 /**
@@ -66,8 +66,7 @@ export class SavepointSessionStore {
   }
 
   /**
-   * Appends entries to a transcript, in one commit, after all earlier calls. Entries whose uuid the transcript has are left out, so an
-   * append can be repeated; entries without a uuid are always appended. Costs O(entries), except the first time in this process.
+   * Appends entries to a transcript, in one commit, after all earlier calls. Entries whose uuid is already in the transcript are skipped, so an append can be repeated; entries without a uuid are always appended. Costs O(entries), except the first time in this process.
    */
   async append(key: SessionKey, entries: TranscriptEntry[]): Promise<void> {
     const parsed = parseKey(key);
@@ -111,7 +110,7 @@ export class SavepointSessionStore {
 
   /**
    * Deletes a session with the transcripts of its subagents and with all its branches, in one transaction; with a `subpath`, only that
-   * transcript. Earlier checkpoints of the session still have a transcript that was deleted alone.
+   * transcript. Earlier checkpoints of the session still contain a transcript that was deleted with its `subpath`.
    */
   async delete(key: SessionKey): Promise<void> {
     const parsed = parseKey(key);

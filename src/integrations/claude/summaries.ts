@@ -4,7 +4,7 @@ import type { FoldSessionSummary, SessionKey, SessionSummary, TranscriptEntry } 
 
 const PACKAGE = "@anthropic-ai/claude-agent-sdk";
 
-/** What the metadata of a checkpoint has of its session. */
+/** The data about a session in the metadata of its checkpoints. */
 export interface Outline {
   /** When the transcript of the session was last written. Missing if it was never written. */
   readonly mtime?: number;

@@ -36,7 +36,7 @@ export class Transcript {
   readonly #key: SessionKey;
   #session: Session<TranscriptState>;
   #head: Head | undefined;
-  /** The last state that was loaded, as long as something else keeps it or memory is not needed. */
+  /** The last state that was loaded, until the garbage collector frees it. */
   #loaded: { readonly id: string; readonly state: WeakRef<TranscriptState> } | undefined;
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
@@ -94,12 +94,12 @@ export class Transcript {
     return head && state?.messages ? { mtime: Math.floor(head.createdAt) } : {};
   }
 
-  /** Appends entries to a transcript. An entry with a uuid that the transcript has is left out. */
+  /** Appends entries to a transcript. An entry whose uuid is already in the transcript is skipped. */
   append(key: SessionKey, entries: readonly TranscriptEntry[]): Promise<void> {
     return this.#write(async () => {
       const path = pathOf(key);
       let head = this.#head;
-      // Another process may have deleted what this one knows, so only the stored head decides that nothing is new.
+      // Another process may have deleted the entries that this one knows, so only the stored head shows that nothing is new.
       if (!head || withoutKnown(entries, head.uuids.get(path)).length === 0) head = await this.#readHead();
       const known = head.uuids.get(path);
       const fresh = withoutKnown(entries, known);
@@ -192,7 +192,7 @@ export class Transcript {
         this.#forget();
         const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
-        // The other writers get ahead, each in its turn.
+        // Let the other writers continue.
         if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
       }
     }
@@ -232,7 +232,7 @@ function parseState(session: string, state: unknown): TranscriptState {
   if ([messages ?? [], ...transcripts].every(isTranscript)) return state as TranscriptState;
   throw new SavepointError(
     "INVALID_STATE",
-    `The state of session ${JSON.stringify(session)} is not a transcript of the Claude Agent SDK: another program has saved it. Go back with session.rewind(), or delete the session.`,
+    `The state of session ${JSON.stringify(session)} is not a transcript of the Claude Agent SDK: another program has saved it. Return to an earlier checkpoint with session.rewind(), or delete the session.`,
   );
 }
 

@@ -20,7 +20,7 @@ export interface TranscriptEntry {
   [field: string]: unknown;
 }
 
-/** What the SDK lists of a session without reading its transcript. */
+/** The data of a session that the SDK lists without reading its transcript. */
 export interface SessionSummary {
   sessionId: string;
   mtime: number;

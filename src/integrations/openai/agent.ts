@@ -18,14 +18,14 @@ export interface AgentLike {
 /** Options of a durable agent. */
 export interface DurableAgentOptions {
   /**
-   * Set this for an agent that does not belong to the conversation, such as that of a guardrail. Its calls are recorded, but its items are
+   * Set this for an agent that does not take part in the conversation, such as that of a guardrail. Its calls are recorded, but its items are
    * not shown as the messages of the session while the turn runs.
    * @default false
    */
   readonly aside?: boolean;
 }
 
-// The contexts and outputs of agents do not matter here.
+// The types of contexts and outputs are irrelevant here.
 type AnyAgent = Agent<unknown, "text">;
 
 /** Wraps the agents of a turn, each once. */

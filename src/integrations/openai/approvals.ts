@@ -38,7 +38,7 @@ function withoutContext(state: object): Json {
   return JSON.parse(JSON.stringify(plain)) as Json;
 }
 
-/** Approves or rejects a call. Anything that is not clearly an approval rejects the call, and a text is the reason for the model. */
+/** Approves or rejects a call. Anything that is not clearly an approval rejects the call; a string is passed to the model as the reason. */
 export function applyAnswer(state: RunState<unknown, never>, item: RunToolApprovalItem, answer: unknown): void {
   const { approved, message } = parseAnswer(answer);
   if (approved) state.approve(item);

@@ -60,7 +60,7 @@ export interface DurableTurn extends AsyncDisposable {
 
   /**
    * Wraps an agent, with all agents that it hands off to or uses as tools: the replies of their models and the results of their tools are
-   * recorded, and those of an interrupted turn are replayed. The original agents stay as they are.
+   * recorded, and those of an interrupted turn are replayed. The original agents are unchanged.
    *
    * @param policies what to do if a tool call was interrupted, by the name of the tool; by default `ask`
    */

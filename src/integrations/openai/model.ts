@@ -17,7 +17,7 @@ import { recordResponse, recordStream, type RecordedReply, toEvents, toResponse 
 import { anySignal, type Sdk } from "./sdk.js";
 import { nestedRuns, type Turn } from "./turn.js";
 
-/** What the models of a turn need. */
+/** The data that all models of a turn share. */
 export interface ModelContext {
   readonly turn: Turn;
   readonly sdk: Sdk;
@@ -99,7 +99,7 @@ async function* stream(
   } finally {
     if (!isRead) {
       stopped.abort(new Error("The stream was cancelled."));
-      // The reader has its own error, or does not want to know.
+      // The reader gets its own error, or has stopped reading.
       recorded.catch(() => {});
     }
   }

@@ -70,7 +70,7 @@ export class NestedAgents {
     if (!agent || "defaultManifest" in agent) return undefined;
     // A tool of a wrapped agent runs that.
     if (!this.#context.made.has(agent)) this.#install(agent);
-    // Only the SDK registers which agent a tool was made from, and needs to know for tools that wait for approval.
+    // Only the SDK registers which agent a tool was made from, and it needs this for tools that wait for approval.
     const registered = agent.asTool({
       toolName: tool.name,
       toolDescription: tool.description,
@@ -123,7 +123,7 @@ export class NestedAgents {
     };
   }
 
-  /** The agent that a tool was made from. The SDK tells only the contexts of its run states. */
+  /** The agent that a tool was made from. The SDK reveals it only to the contexts of its run states. */
   #findAgent(tool: FunctionTool): AnyAgent | undefined {
     const { sdk } = this.#context;
     const probe = new sdk.Agent({ name: "probe", tools: [tool] });
@@ -131,7 +131,7 @@ export class NestedAgents {
     const toJson = context._toJSONForRunState.bind(context);
     let found: AnyAgent | undefined;
     context._toJSONForRunState = (agents) => {
-      // The probe is first. An agent's own agents follow it.
+      // The probe is the first key. The agents that the agent uses follow.
       found = [...agents.keys()].find((agent) => agent !== (probe as unknown));
       return toJson(agents);
     };

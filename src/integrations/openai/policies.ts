@@ -1,4 +1,4 @@
-/** What to do with tool calls that were interrupted, and how tools tell their attempts apart. */
+/** Policies for interrupted tool calls, and the idempotency keys of tools. */
 import type { EffectContext, EffectOptions, Verdict } from "../../index.js";
 import { invalidArgument, isObject } from "./sdk.js";
 

@@ -34,7 +34,7 @@ const MAX_ATTEMPTS = 200;
  * it resolves, and writes only its change as a checkpoint: everything that works with sessions works with it, such as history, forks,
  * search, retention, backups and the command line. Earlier checkpoints still have what was removed later.
  *
- * It makes the history durable, and not the run. To continue a run that was interrupted, use {@link durable}. Both can use the same
+ * It makes the history durable, but not the run. To continue a run that was interrupted, use {@link durable}. Both can use the same
  * session, one after the other.
  *
  * @example
@@ -161,7 +161,7 @@ export class SavepointSession implements SessionHistoryTransactionAwareSession, 
         const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         this.#session = this.#handle();
         if (isOwn || !isMoved || attempt === MAX_ATTEMPTS) throw error;
-        // The other writers get ahead, each in its turn.
+        // Let the other writers continue.
         if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
       }
     }

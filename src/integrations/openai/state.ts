@@ -1,4 +1,4 @@
-/** The state of a session of the SDK: its history, and how far the last turn is. */
+/** The state of a session of the SDK: its history, and the progress of the last turn. */
 import type { AgentInputItem } from "@openai/agents-core";
 import { type Json, SavepointError } from "../../index.js";
 import { isObject } from "./sdk.js";
@@ -32,6 +32,6 @@ export function parseState(session: string, state: unknown): OpenAiState {
   }
   throw new SavepointError(
     "INVALID_STATE",
-    `The state of session ${JSON.stringify(session)} is not a history of the OpenAI Agents SDK: another program has saved it. Use another session, or go back with session.rewind().`,
+    `The state of session ${JSON.stringify(session)} is not a history of the OpenAI Agents SDK: another program has saved it. Use another session, or return to an earlier checkpoint with session.rewind().`,
   );
 }

@@ -16,7 +16,7 @@ export interface ToolContext {
   readonly sdk: Sdk;
 }
 
-/** The names of the tools that the SDK gives to tools that are not functions. */
+/** The names that the SDK uses for tools that are not functions. */
 const EXECUTORS = { shell: ["shell"], apply_patch: ["editor"], computer: ["computer"] } as const;
 
 /** The name of a tool whose calls are recorded; `undefined` if the tool runs elsewhere, at the provider for example. */
@@ -69,7 +69,7 @@ function wrapFunction(tool: FunctionTool, context: ToolContext): FunctionTool {
       const call = { id, name, arguments: parseJson(input) };
       return await turn.callTool(call, policy, details?.signal, execute);
     } catch (error) {
-      if (isForModel(error)) return `${error.message} Find out before you repeat it.`;
+      if (isForModel(error)) return `${error.message} Check whether it happened before you repeat it.`;
       throw error;
     }
   };

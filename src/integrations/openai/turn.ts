@@ -80,7 +80,7 @@ export class Turn {
     const log = this.#logs.get(name) ?? new ItemLog();
     this.#logs.set(name, log);
     const { items, digest } = log.of(request.input);
-    // With a conversation on the server, the input is only what is new.
+    // With a conversation on the server, the input contains only new items.
     const isMain = !aside && !nested && !request.conversationId && !request.previousResponseId;
     if (isMain) this.#addInput(items);
     const reply = (await this.#run.llm(({ signal }) => call(signal), {

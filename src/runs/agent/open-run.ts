@@ -149,7 +149,7 @@ export interface OpenRun<State = unknown> extends AsyncDisposable {
   complete(output?: unknown): Promise<RunResult<State>>;
   /**
    * Ends the turn as failed. Its journal is kept: a turn opened with the same name resumes it. If the run has ended before, for example
-   * because it waits for a person, this rejects as all calls do, unless `reason` is the error that said so: then it resolves to that end.
+   * because it waits for a person, this rejects as all calls do. If `reason` is the error that reported this end, it resolves with that end instead.
    */
   fail(reason: unknown): Promise<RunResult<State>>;
   /** Releases the unfinished turn. It can be opened again, in this process or another, and resumes. */

@@ -43,7 +43,7 @@ export interface EffectContext {
 /** The argument of the function that calls a model. */
 export interface LlmContext extends EffectContext {
   /**
-   * Emits a part of the reply: as an event `delta`, and for `sp.stream()`, which any process can read until the turn has ended.
+   * Emits a part of the reply: as an event `delta`, and for `sp.stream()`, which works in any process until the turn has ended.
    * When the step is replayed, only the complete reply is returned.
    */
   readonly emit: (delta: unknown) => void;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { Deliveries } from "./deliveries.js";
 
-it("waiting for deliveries ends at once after they were closed, for a step that returns after its run has ended", async () => {
+it("a step that returns after its run has ended does not wait for closed deliveries", async () => {
   const deliveries = new Deliveries([], { onMissing: () => {}, onQuiet: () => {} });
   deliveries.close();
   const controller = new AbortController();

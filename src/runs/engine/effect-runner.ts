@@ -91,7 +91,7 @@ export class EffectRunner {
     const scoped = (context: EffectContext): unknown =>
       currentScope.run({ session, branch, effect: name }, () => run(context));
     const { emit } = settings;
-    // Deltas of an attempt that has failed, or was cut off, are void.
+    // The deltas of an attempt that has failed or was interrupted are invalid.
     const retract = (): void => this.#host.recorder.retract([this.#host.step, effect.index]);
     retract();
     const attempted = await attemptEffect(scoped, effect.key, settings, {

@@ -146,7 +146,7 @@ export class LiveOpenRun implements OpenRun {
     return Promise.race([this.#ended, start()]);
   }
 
-  /** @param isKnown whether the caller has received an error which says that the run has ended */
+  /** @param isKnown whether the caller has received an error that reports the end of the run */
   async #finish(completion: Completion<unknown>, isKnown = false): Promise<RunResult> {
     this.#end(completion);
     const result = await this.#execution.finished;
@@ -155,11 +155,11 @@ export class LiveOpenRun implements OpenRun {
   }
 }
 
-/** The errors which say that an open run has ended. */
+/** The errors that report the end of an open run. */
 const ENDED_ERRORS = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
-/** Whether a thrown value, or one of its causes, says that an open run has ended. Never throws. */
+/** Whether a thrown value, or one of its causes, reports the end of an open run. Never throws. */
 function isEndedError(thrown: unknown): boolean {
   try {
     for (let each = thrown, depth = 0; isError(each) && depth < MAX_CAUSES; each = each.cause, depth++) {

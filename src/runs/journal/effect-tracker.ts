@@ -1,4 +1,4 @@
-/** Puts the entries of a journal together to effects. */
+/** Combines the entries of a journal into effects. */
 import type { CheckpointRow } from "../../records/index.js";
 import type { SessionReader } from "../../sessions/index.js";
 import type { Hole, Piece } from "../../state/index.js";
@@ -35,7 +35,7 @@ class ListedEffect extends EffectRecord {
 
 export type Listed = JournalEntry | JournalHole;
 
-/** Puts the entries of consecutive checkpoints together to effects. */
+/** Combines the entries of consecutive checkpoints into effects. */
 export class EffectTracker {
   readonly #reader: SessionReader;
   readonly #options: JournalOptions;
@@ -95,7 +95,7 @@ export class EffectTracker {
     effect.worker = this.#claim?.worker ?? effect.worker;
   }
 
-  /** Removes and describes the effects with results that no effect without a result precedes. */
+  /** Removes and describes the effects with results, up to the first effect without a result. */
   #takeSettled(): Listed[] {
     const settled: Listed[] = [];
     for (const effect of [...this.#effects.values()].sort((a, b) => a.index - b.index)) {

@@ -1,6 +1,5 @@
 /**
- * Idempotency keys: what the function of an effect passes to the outside world, so that an effect that is executed twice counts
- * once. A key is the same in every attempt of a step, and differs after a rewind and on a fork.
+ * Idempotency keys: the function of an effect passes its key to a service, so that an effect that is executed twice counts once. A key is the same in every attempt of a step, and differs after a rewind and on a fork.
  */
 import { createHash } from "node:crypto";
 import type { JournalRecord } from "../../records/index.js";

@@ -91,9 +91,9 @@ export interface JournalEntry {
    * `undefined` if `sp.run()` or `sp.recover()` executed it.
    */
   readonly worker: string | undefined;
-  /** The claims under which it was recorded, oldest first: several if another process has continued its step meanwhile. */
+  /** The claims under which it was recorded, oldest first: several if another process has resumed its step. */
   readonly claims: readonly EffectClaim[];
-  /** The key that its function gets, with which the outside world can recognise it; only in the current step. */
+  /** The idempotency key that its function gets; only in the current step. */
   readonly idempotencyKey: string | undefined;
   /** The id of the open question that it asks, or that is about its unknown outcome. */
   readonly question: string | undefined;

@@ -1,4 +1,4 @@
-/** What the reply of a model says, in the formats of common SDKs. Never throws for unknown formats. */
+/** The text of a model's reply, in the formats of common SDKs. Never throws for unknown formats. */
 import { pendingToolCalls } from "../../messages/index.js";
 import { toJson } from "../../state/index.js";
 

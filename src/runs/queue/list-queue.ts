@@ -101,8 +101,8 @@ export async function* listQueue(context: Context, agent: string | undefined): A
 }
 
 /**
- * Lists what {@link listQueue} does of one session, reading only the records of this session and, for its position, the keys of the
- * work that is ready before it.
+ * Like {@link listQueue} for one session. Reads only the records of this session and, for its position, the keys of the
+ * entries that are ready before it.
  */
 export async function* listQueueOf(
   context: Context,

@@ -12,7 +12,7 @@ import { fromEntry, fromItem, type StreamEntry } from "./entry.js";
 import { Fingerprint, formatPlace, parsePlace, type StreamPlace } from "./fingerprint.js";
 import { OVERFLOW } from "./recorder.js";
 
-/** A part of what a run has emitted; or the report that the parts before it are void. */
+/** A part of what a run has emitted, or a report that the parts before it are invalid. */
 export type StreamEvent =
   | {
       readonly type: "delta";
@@ -24,7 +24,7 @@ export type StreamEvent =
       readonly delta: unknown;
     }
   /**
-   * A call was cut off, and is made again with other deltas. Everything before is void; what is still valid follows once more.
+   * A call was interrupted, and is made again with other deltas. Discard everything before: the valid deltas follow again.
    */
   | { readonly type: "reset"; readonly id: string };
 
@@ -36,7 +36,7 @@ export function streamLost(sessionId: string, branch: string, cause?: unknown): 
   const where = describeBranch(sessionId, branch);
   return new SavepointError(
     "STREAM_LOST",
-    `${where} has recorded deltas that are no longer stored, or too many of them. Read the state of the session: it has the complete replies.`,
+    `${where} has deltas that are no longer stored, or more than can be recorded. Read the state of the session: it has the complete replies.`,
     { details: { sessionId, branch }, cause },
   );
 }
@@ -57,7 +57,7 @@ export class StreamCursor {
     this.#branch = branch;
     if (after === undefined || after === "") return;
     if (typeof after !== "string") throw invalidArgument('sp.stream() needs the id of an event as "after".');
-    // An id of another program is treated like one of an attempt that was cut off.
+    // An invalid id is treated like one of an interrupted attempt.
     this.#goal = parsePlace(after) ?? { length: 1, hash: "" };
     if (this.#goal.length === 0) this.#goal = undefined;
   }

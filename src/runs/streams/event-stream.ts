@@ -63,14 +63,14 @@ function formatEvent(event: StreamEvent): string {
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(data, toJson)}\n\n`;
 }
 
-/** Deltas may be what a state may contain: more than JSON. */
+/** Deltas can contain all values that a state can contain, not only JSON. */
 function toJson(_: string, value: unknown): unknown {
   if (typeof value === "bigint") return String(value);
   if (value instanceof Map) return [...value];
   return value instanceof Set ? [...value] : value;
 }
 
-/** With an empty id, so that a browser that reconnects begins the next turn from its beginning. */
+/** With an empty id, so that a browser that reconnects gets the next turn from its beginning. */
 function formatEnd({ status, reason }: StreamEnd): string {
   return `id:\nevent: end\ndata: ${JSON.stringify({ status, reason })}\n\n`;
 }

@@ -90,7 +90,7 @@ export async function* followStream(
       interruptedAt = state?.status === "interrupted" ? (interruptedAt ?? performance.now()) : undefined;
       const hasGivenUp = interruptedAt !== undefined && performance.now() - interruptedAt >= patience;
       const isLast = isOver || hasGivenUp;
-      // What an attempt that was cut off has recorded is returned only to those who have begun to read it.
+      // The deltas of an interrupted attempt are returned only to readers that have begun to read them.
       const isCurrent = isHeld && journal?.stream?.epoch === journal?.epoch;
       if (journal && (isLast || (isCurrent && (interruptedAt === undefined || cursor.hasBegun)))) {
         for await (const event of cursor.read(journal, isLast)) {

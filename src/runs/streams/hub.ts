@@ -1,4 +1,4 @@
-/** What the writers and the readers of deltas in one process tell each other, and the freeing of deltas whose turn has ended. */
+/** Notifies the readers of deltas in this process of writes, and frees the deltas of ended turns. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Context } from "../../context.js";
 import { type JournalRecord, streamTape, tapeName } from "../../records/index.js";
@@ -11,7 +11,7 @@ const KEEP_FOR = 3000;
 /** How long they are kept for readers of this process that have not read them all. */
 const KEEP_FOR_READERS = 60_000;
 
-/** The key under which the writers and readers of a branch meet. */
+/** The key of a branch in the maps of writers and readers. */
 export const streamKey = (session: string, branch: string): string => `${session}\t${branch}`;
 
 /** Deltas to be freed. */

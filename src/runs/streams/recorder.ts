@@ -2,8 +2,8 @@
  * Records the deltas of a run. They are kept in memory until the next write of the journal, which contains all of them; without
  * one, they cause a write of their own, at most every 40 ms.
  *
- * A delta of a call that was cut off, or that is made again, is removed: the remaining ones are written again as a new range. So
- * a reader that begins later never gets both attempts of a call.
+ * The deltas of a call that was interrupted, or that is made again, are removed: the remaining ones are written again as a new range. So
+ * a reader that begins later never gets the deltas of both attempts of a call.
  */
 import { isSavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
@@ -45,7 +45,7 @@ interface PendingEntry extends StreamEntry {
   isRetracted?: boolean;
 }
 
-/** The entries of an item. What cannot be read is left out: the complete replies are in the journal. */
+/** The entries of an item. Unreadable entries are skipped: the complete replies are in the journal. */
 function readItem(frame: Frame | Unreadable, registry: ClassRegistry): StreamEntry[] {
   if (!("json" in frame)) return [];
   try {
@@ -121,7 +121,7 @@ export class StreamRecorder {
   }
 
   /**
-   * Records a delta. One that cannot be stored is left out, and reported.
+   * Records a delta. A delta with unsupported values is skipped and reported.
    *
    * @param atEnd whether it is recorded only in the commit that ends the turn
    */

@@ -36,7 +36,7 @@ it("the work of owners that are alive is not read", async () => {
   expect(lists()).toBe(gone.size);
 });
 
-it("the work of every owner that is gone is found, in any order of owners", async () => {
+it("the work of every dead owner is found, in any order of owners", async () => {
   const { store, owners } = await openWithOwners(40, (n) => n % 3 !== 1);
   const found = await findOrphans({ store }, [...owners].reverse(), AGENTS, 100, () => false);
   expect(found.map(({ owner }) => owner).sort()).toEqual(owners.filter((_, n) => n % 3 !== 1));

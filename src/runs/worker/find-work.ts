@@ -162,8 +162,7 @@ export async function findOrphans(
 
 /**
  * Iterates over the index keys of these owners. After an owner without work, the next key of any owner shows which other owners
- * have no work either. This matters after a restart of many workers: each new worker finds many owners that are gone and hold no
- * branch.
+ * have no work either. This matters after a restart of many workers: each new worker finds many dead owners that hold no branch.
  */
 async function* scanOwned(store: Store, owners: Iterable<string>): AsyncGenerator<{ key: string; owner: string }> {
   const ranges = [...owners].map((owner) => ({ owner, range: ownedBy(owner) }));

@@ -53,7 +53,7 @@ describe("equal parts of a state", () => {
     expect(history.checkpoint(0).skeleton.refs).toBe("0+20");
   });
 
-  it("can be changed in one place and stay as they are in the other", async () => {
+  it("can be changed in one place and are unchanged in the other", async () => {
     const before = { messages: messages(40), log: messages(40) };
     const after = { messages: messages(40).map((each, at) => (at === 7 ? message(99) : each)), log: messages(39) };
     const { history } = itemsAfter(before, after);
@@ -68,7 +68,7 @@ describe("equal parts of a state", () => {
     expect(await history.load(0)).toEqual(state);
   });
 
-  it("do not keep a state from being loaded exactly, after any edits and after it was loaded again", async () => {
+  it("do not change the loaded state, after any edits and after it was loaded again", async () => {
     const part = fc.oneof(
       fc.integer({ min: 0, max: 5 }).map((id) => message(id)),
       fc.integer({ min: 0, max: 3 }).map((id) => ({ id, parts: messages(id + 1) })),

@@ -26,7 +26,7 @@ const native = "zstdCompress" in zlib ? (zlib as unknown as Zstd) : undefined;
 export const RAW = 0;
 const DEFLATE = 1;
 const ZSTD = 2;
-/** The codec of a body of encrypted items, which cannot be compressed: their bytes. */
+/** The codec of a body of encrypted items: their bytes, uncompressed, because encrypted bytes cannot be compressed. */
 export const SEALED = 3;
 
 /** Whether bodies with this codec are compressed. */

@@ -288,8 +288,7 @@ export interface Store extends AsyncDisposable {
   listen?(listener: (name: string) => void): Promise<() => Promise<void>>;
 
   /**
-   * The name under which {@link Commit.blobs} must contain these bytes, if that is not their SHA-256. Optional: only views define
-   * it that store other bytes than they are given, such as encrypted ones.
+   * The name under which {@link Commit.blobs} must contain these bytes, if that is not their SHA-256. Optional: only defined by views that store other bytes than they receive, such as encrypted ones.
    */
   blobName?(bytes: Uint8Array): string;
 

@@ -1,5 +1,5 @@
 /**
- * The catalog file: the catalog of a store at one moment, so that a process that only reads does not have to scan all files.
+ * The catalog file: the catalog of a store at one moment, so that a process that only reads need not scan all files.
  *
  * It is derived, and can be deleted at any time. It names the position in the commit log at which it was written (`LogStamp`); later
  * commits are read from the log. Its lines have checksums like all others:

@@ -65,7 +65,7 @@ export function sendBatch(client: PostgresClient, statements: readonly Statement
 }
 
 class Batch implements Submittable {
-  /** The SQL of the first statement, for tools that watch the queries of `pg`. */
+  /** The SQL of the first statement, for tools that trace the queries of `pg`. */
   readonly text: string | undefined;
   readonly statements: readonly Statement[];
   /** Replaced by `pg` if queries have a timeout. */
@@ -152,7 +152,7 @@ function encode(statements: readonly Statement[], known: Set<string> | undefined
   for (const name of closed) writer.close(name);
   for (const { name, text, parses, values, lengths } of plans) {
     if (parses) {
-      // A statement that failed once may be prepared all the same, and closing a missing one is no error.
+      // A statement that failed may still be prepared, and closing a missing one is not an error.
       if (name !== "") writer.close(name);
       writer
         .begin(PARSE, 8 + name.length + Buffer.byteLength(text))

@@ -1,8 +1,8 @@
 /**
  * Plans a commit: decides everything that can be decided without the database.
  *
- * The plan is plain data. It determines which records are checked and replaced in one step, which of several puts of one record
- * counts, and the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the
+ * The plan is plain data. It determines which records are checked and replaced in one step, which of several puts of one record is
+ * effective, and the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the
  * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
 import { commitConflict, type NumberedItems, numberItems, readCounter } from "../shared/index.js";

@@ -1,8 +1,8 @@
 /**
  * Opening an existing store with one request: the settings of the server, the format of the store and the server's time.
  *
- * It takes no lock but those of any read. Whatever it finds besides a readable store of the current format is left to
- * `migrate`, which explains it, waits for locks, and creates or migrates the tables.
+ * It acquires only the locks of a read. If it finds anything but a readable store of the current format, `migrate` is called: it waits
+ * for locks, creates or migrates the tables, and throws the errors.
  */
 import { SavepointError } from "../../errors.js";
 import type { PostgresConnection } from "./connection.js";

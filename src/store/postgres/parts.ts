@@ -115,7 +115,7 @@ export const INSERT_NEW: PartKind = {
   isCounted: true,
   sql: ({ record }, row) => `${INSERT(record, row)} ON CONFLICT DO NOTHING RETURNING 1`,
 };
-/** A missing row cannot be locked. Inserting one, and deleting it later, makes others that insert it wait. */
+/** A missing row cannot be locked. Inserting one, and deleting it later, makes other transactions that insert it wait. */
 export const INSERT_PLACEHOLDER: PartKind = {
   id: "a",
   types: [TEXT],

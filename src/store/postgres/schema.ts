@@ -44,7 +44,7 @@ const PORTABLE_TABLES = (s: string): readonly string[] => [
   `CREATE TABLE IF NOT EXISTS ${s}.savepoint_meta (${META_COLUMNS})`,
 ];
 
-/** Sorts strings by their bytes, whatever the database does by default. */
+/** Sorts strings by their bytes, independently of the default of the database. */
 const BYTEWISE = 'COLLATE pg_catalog."C"';
 
 const recordColumnsOf = (collation: string): string => `

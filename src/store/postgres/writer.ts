@@ -6,9 +6,9 @@
  * those behind it follow. A commit that fails alone is diagnosed: the caller learns which conditions do not hold. If all of them
  * hold by now, or an assumed counter was wrong, the commit is planned and sent again.
  *
- * If the connection is cut, it is unknown whether the transaction was executed. It is sent again, and its checks prevent that it
- * is applied twice: if a check then fails, and exactly the records and items of a commit are stored, it was applied. For items
- * that the store numbers, it is enough that the items are stored: the counter may have been increased by others since, and
+ * If the connection is cut, it is unknown whether the transaction was executed. It is sent again, and its checks prevent a second
+ * execution: if a check then fails, and exactly the records and items of a commit are stored, it was applied. For items
+ * that the store numbers, it is enough that the items are stored: other processes may have increased the counter since, and
  * numbering the items again would add them twice.
  */
 import { SavepointError } from "../../errors.js";
@@ -38,7 +38,7 @@ const MAX_GROUP = 128;
 const MAX_GROUP_BYTES = 16 * 1024 * 1024;
 /** The number of counters whose values are cached. */
 const MAX_COUNTERS = 10_000;
-/** How often a commit is sent again because another process changed what it checks. Each time, another one has made progress. */
+/** How often a commit is sent again because another process changed what it checks. Each time, the other process has made progress. */
 const MAX_TRIES = 1000;
 
 /** A commit that waits, and its outcome. */
@@ -79,7 +79,7 @@ export class PostgresWriter {
     try {
       await this.#applyAll(entries);
     } catch (error) {
-      // What was applied stays applied. The others would wait for the same failure again.
+      // Applied commits stay applied. The other commits would wait for the same failure again.
       const failure = postgresFailure(error, this.#connection.url, "Writing to");
       for (const entry of entries) entry.outcome ??= failure;
     }

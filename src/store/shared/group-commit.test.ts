@@ -52,7 +52,7 @@ describe("group commit", () => {
     expect(await result).toEqual({ firsts: [1] });
   });
 
-  it("writes all commits through the queue if the store cannot write synchronously, or not now", async () => {
+  it("writes all commits through the queue if the store cannot write synchronously, in general or at the moment", async () => {
     const plain = makeWriter({ now: false });
     for (const key of ["a", "b", "c"]) await plain.commit(key);
     expect(plain.log.map(({ lane }) => lane)).toEqual(["group", "group", "group"]);

@@ -1,7 +1,6 @@
 /**
- * Sealed strings: encrypted values as the strings that the contract of a store requires. A marker, which nothing else that is
- * stored starts with, comes before the bytes in base64. Stores that keep bytes store a sealed string without the marker and the
- * base64, which is a quarter less.
+ * Sealed strings: encrypted values as the strings that the contract of a store requires. A marker, with which no other stored string begins, precedes the bytes in base64. Stores that support bytes store only the bytes, without
+ * the marker and the base64, which takes a quarter less space.
  */
 
 /** The first character of every sealed string. */

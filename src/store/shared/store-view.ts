@@ -22,7 +22,7 @@ export function overrideStore(store: Store, overrides: StoreOverrides): Store {
 
 /** A store whose calls go to another one, which can be replaced while it is used. */
 export class StoreSwitch {
-  /** Has the members that the first target has. */
+  /** A proxy with the members of the first target. */
   readonly store: Store;
   /** The store that gets the calls. */
   target: Store;

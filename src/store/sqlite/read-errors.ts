@@ -19,7 +19,7 @@ export function hasReadErrors(connection: Queries): boolean {
       .rows<{ quick_check: string }>("PRAGMA quick_check(10)")
       .some((row) => isReadError(row.quick_check));
   } catch {
-    // The first error stands.
+    // The first error is the one to report.
     return false;
   }
 }

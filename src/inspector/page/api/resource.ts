@@ -4,7 +4,7 @@ import { ApiFailure, get } from "./client.js";
 
 /** What a request has returned so far. */
 export interface Resource<Data> {
-  /** The last response: while another path is loaded, that of the path before. */
+  /** The last response. While another path is loaded, that of the previous path. */
   readonly data: Data | undefined;
   readonly failure: ApiFailure | undefined;
   /** The response is not that of the current path. */

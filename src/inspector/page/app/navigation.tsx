@@ -126,7 +126,7 @@ function Footer(): JSX.Element {
 const CONNECTION = {
   connecting: ["Connecting", "The stream of changes is being opened."],
   live: ["Live", "Changes of all processes are shown as they happen."],
-  lost: ["Reconnecting", "The inspector does not respond. What is shown may be old."],
+  lost: ["Reconnecting", "The inspector does not respond. The data may be outdated."],
 } as const;
 
 function Connection(): JSX.Element {

@@ -94,7 +94,7 @@ export function CurrentView({ place: { segments, query } }: { readonly place: Pl
   }
   if (segments.length === 0) return <TitledView title="Sessions" view={Sessions} ids={[]} query={query} />;
   return (
-    <Empty icon="search" title="There is no such view">
+    <Empty icon="search" title="This view does not exist">
       <p>
         <Link to={paths.sessions}>Show the sessions</Link>
       </p>

@@ -37,7 +37,7 @@ export function Changes({
                 {SIGNS[change.op]}
               </span>
               <span class="visually-hidden">{WORDS[change.op]}</span>
-              <code>{change.path === "" ? "(the whole state)" : change.path}</code>
+              <code>{change.path === "" ? "(the complete state)" : change.path}</code>
             </div>
             <div class="change-values">
               {change.op !== "add" && (

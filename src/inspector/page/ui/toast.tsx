@@ -1,4 +1,4 @@
-/** Short notices about what an action has done. */
+/** Short notices about the result of an action. */
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 

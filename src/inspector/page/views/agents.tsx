@@ -148,7 +148,10 @@ function AgentCheckpoints({ id }: { readonly id: string }): JSX.Element {
       <h2>Checkpoints of the agent</h2>
       {isLoaded && entries.length === 0 && (
         <div class="panel teach">
-          <p>None yet. A checkpoint keeps the agent and all of its conversations, to be restored together:</p>
+          <p>
+            None yet. A checkpoint contains the agent and all of its conversations, so that they can be restored
+            together:
+          </p>
           <Command>{`await sp.checkpoints.create({ agent: ${JSON.stringify(id)}, label: "before the update" })`}</Command>
         </div>
       )}

@@ -50,7 +50,7 @@ export function QuestionCard({ session, branch, question, onDone }: CardProps): 
           )
         ) : (
           <div class="question-command">
-            <p class="muted">This inspector is read-only. Start it with --write to answer here, or type:</p>
+            <p class="muted">This inspector is read-only. Start it with --write to answer here, or run:</p>
             <Command>{commandFor(session)}</Command>
           </div>
         )}
@@ -66,7 +66,7 @@ function commandFor(session: string): string {
 
 async function send(session: string, body: AnswerRequest, onDone: () => void): Promise<void> {
   await post<Done>(sessionPath(session, "/answer"), body);
-  showToast("Answered. A worker resumes the run, or the next sp.recover().");
+  showToast("Answered. A worker or the next sp.recover() resumes the run.");
   onDone();
 }
 

@@ -61,7 +61,7 @@ export function Questions(): JSX.Element {
             ))}
             {data.total > data.entries.length && (
               <li class="faint">
-                {plural(data.total - data.entries.length, "further session")} will follow when these are answered.
+                {plural(data.total - data.entries.length, "more session")} will follow when these are answered.
               </li>
             )}
           </ul>

@@ -39,7 +39,10 @@ export function Restore({ query }: ViewProps): JSX.Element {
       </header>
       <div class="page">
         {erased.length > 0 && (
-          <Callout kind="warn" title={`${plural(erased.length, "conversation")} of it were erased and stay erased`}>
+          <Callout
+            kind="warn"
+            title={`${plural(erased.length, "conversation")} of this checkpoint were erased and stay erased`}
+          >
             <p>{erased.join(", ")}</p>
           </Callout>
         )}

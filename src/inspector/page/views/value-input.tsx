@@ -10,7 +10,7 @@ export interface ValueText {
   readonly form: "text" | "json";
 }
 
-/** The value; an error if the text is no valid JSON. */
+/** The value; an error if the text is not valid JSON. */
 export function readValue({ text, form }: ValueText): { readonly value: Json } | { readonly error: string } {
   if (form === "text") return { value: text };
   try {

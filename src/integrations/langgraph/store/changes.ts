@@ -16,7 +16,7 @@ export type ItemChange =
 /** The number of the page that has an item, by its key. */
 export type PageIndex = Map<string, number>;
 
-/** A state after changes, and what changes in its index. */
+/** A state after changes, and the changes of its index. */
 export interface ChangedState {
   readonly state: NamespaceState;
   /** Brings the index of the state before up to date. */
@@ -34,7 +34,7 @@ export function indexOf(state: NamespaceState | undefined): PageIndex {
   if (index.size === items) return index;
   throw new SavepointError(
     "DAMAGED",
-    `The memory of namespace ${JSON.stringify(state?.namespace)} has two items with the same key: another program has saved it. Go back with session.rewind().`,
+    `The namespace ${JSON.stringify(state?.namespace)} has two items with the same key: another program has saved it. Return to an earlier checkpoint with session.rewind().`,
   );
 }
 

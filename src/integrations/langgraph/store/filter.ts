@@ -26,7 +26,7 @@ function matchesCondition(value: unknown, condition: unknown): boolean {
   return operators.every(([name, operand]) => OPERATORS[name]?.(value, operand));
 }
 
-/** The number of a value in a comparison. `NaN`, which no comparison meets, for objects without one. */
+/** The number of a value in a comparison. For objects without one `NaN`, with which every comparison is false. */
 function toNumber(value: unknown): number {
   if (typeof value === "symbol") return Number.NaN;
   if (typeof value !== "object" || value === null) return Number(value);

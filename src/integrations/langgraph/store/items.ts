@@ -32,7 +32,7 @@ export interface NamespaceState {
   readonly pages: readonly (readonly StoredItem[])[];
 }
 
-/** What listings need to know of a namespace. It is in the metadata of the head, so that no state has to be read. */
+/** The data of a namespace for listings. It is in the metadata of the head, so that listings read no states. */
 export interface Outline {
   readonly createdAt: number;
   readonly items: number;
@@ -106,7 +106,7 @@ export function parseState(session: string, namespace: Namespace, state: unknown
   }
   throw new SavepointError(
     "DAMAGED",
-    `The state of session ${JSON.stringify(session)} is no memory of LangGraph: another program has saved it. Go back with session.rewind(), or delete the session.`,
+    `The state of session ${JSON.stringify(session)} is not a namespace of LangGraph's long-term memory: another program has saved it. Return to an earlier checkpoint with session.rewind(), or delete the session.`,
   );
 }
 

@@ -4,10 +4,10 @@ import { type NamespaceState, type Outline, isListed } from "./items.js";
 import { Memory, type MemoryContext } from "./memory.js";
 import { type Namespace, SessionIds } from "./namespaces.js";
 
-/** Namespaces that are kept, and the bytes of their states, as they are stored. An evicted one is read again. */
+/** The most namespaces that are cached, and the most stored bytes of their states. An evicted namespace is read again. */
 const MAX_MEMORIES = 5_000;
 const MAX_BYTES = 64 * 2 ** 20;
-/** States that are read at the same time. */
+/** The most states that are read at the same time. */
 const READ_AHEAD = 16;
 
 /** A namespace with items. */

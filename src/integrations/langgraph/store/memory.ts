@@ -29,7 +29,7 @@ interface Head {
 
 /** Changes that are saved together, in one checkpoint. */
 interface Request {
-  /** The changes, as soon as the embeddings of their texts are there. */
+  /** The changes, once their texts are embedded. */
   readonly changes: Promise<readonly ItemChange[]>;
   resolve(): void;
   reject(error: unknown): void;
@@ -51,7 +51,7 @@ export class Memory {
   #head: Head | undefined;
   #waiting: Request[] = [];
   #saving: Promise<void> | undefined;
-  /** When another process was last faster, by `performance.now()`. */
+  /** When a save last conflicted with another process, by `performance.now()`. */
   #lastConflict = Number.NEGATIVE_INFINITY;
   /** How long the last reading of the state took, in milliseconds. */
   #readTime = 0;
@@ -99,7 +99,7 @@ export class Memory {
 
   /** Saves changes after all earlier ones, in one commit. They are not started before `changes` resolves. */
   change(changes: Promise<readonly ItemChange[]>): Promise<void> {
-    // A failure is handled when it is the turn of these changes.
+    // A failure is handled when these changes are saved.
     changes.catch(() => {});
     return new Promise((resolve, reject) => {
       this.#waiting.push({ changes, resolve, reject });
@@ -121,7 +121,7 @@ export class Memory {
       const began = performance.now();
       await this.#saveTogether(ready);
       const end = performance.now();
-      // A process that has lost must read the state before it saves. Without a pause for that it would lose again and again.
+      // A process whose save conflicted must read the state before it saves again. Without a pause it would conflict repeatedly.
       if (end - this.#lastConflict < CONTENDED) await delay(Math.random() * 3 * (this.#readTime + end - began));
     }
   }
@@ -150,7 +150,7 @@ export class Memory {
         const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
         this.#lastConflict = performance.now();
-        // The other writers get ahead, each in its turn.
+        // Let the other writers continue.
         if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
       }
     }
@@ -164,7 +164,7 @@ export class Memory {
     let head = (this.#head ??= await this.#readHead());
     let after = apply(head);
     if (!after) {
-      // Another process may have changed what this one knows, so only the stored head decides that nothing changes.
+      // Another process may have changed the items that this one knows, so only the stored head shows that nothing changes.
       head = this.#head = await this.#readHead();
       after = apply(head);
     }

@@ -12,7 +12,7 @@ export interface SavepointStoreOptions {
    */
   readonly agent?: string;
   /**
-   * Embeds items, so that `search()` with a `query` finds them by meaning. Without it, `query` is ignored.
+   * Embeds items for semantic search: `search()` with a `query`. Without it, `query` is ignored.
    * @default no embeddings
    */
   readonly index?: StoreIndexOptions;

@@ -56,8 +56,7 @@ type SearchRequest = SearchOperation & ReadItemOptions;
 
 /**
  * LangGraph's long-term memory in a Savepoint store. The items of a namespace are one session, `memory/users/ada` for
- * `["users", "ada"]`, and each put is a checkpoint that writes only its item. Everything that works with sessions works with
- * memories: history, rewinding, search, retention, erasure, backups and the command line.
+ * `["users", "ada"]`, and each put is a checkpoint that writes only its item. Everything that works with sessions works with memory namespaces: history, rewinding, search, retention, erasure, backups and the command line.
  *
  * A put is durable when it resolves. Any number of processes may write to one namespace.
  *
@@ -138,7 +137,7 @@ export class SavepointStore extends BaseStore {
     return results as OperationResults<Op>;
   }
 
-  /** Removes the items that have expired. Returns how many. Earlier checkpoints of their namespaces still have them. */
+  /** Removes the items that have expired, and returns their number. Earlier checkpoints of their namespaces still contain them. */
   async deleteExpired(): Promise<number> {
     let deleted = 0;
     const now = this.#now();
@@ -257,7 +256,7 @@ export class SavepointStore extends BaseStore {
     try {
       await Promise.all([...changes].map(([memory, each]) => memory.change(Promise.resolve(each))));
     } catch (error) {
-      // Reading works in a store that was opened for reading only, where nothing can be extended.
+      // Reads also work in a read-only store, where no lifetime can be extended.
       if (!isSavepointError(error, "READ_ONLY")) throw error;
     }
   }

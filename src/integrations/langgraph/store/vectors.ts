@@ -1,4 +1,4 @@
-/** Search by meaning: embedding texts, and ranking items by the similarity of their vectors. */
+/** Semantic search: embeds strings, and ranks items by the similarity of their vectors. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { invalidArgument } from "../errors.js";
 import { textsOf } from "./text-paths.js";
@@ -29,7 +29,7 @@ export interface ToEmbed {
 /** Vectors by the paths of their texts; `undefined` if there is no text. */
 export type EncodedVectors = Readonly<Record<string, string>> | undefined;
 
-/** Products that are computed before other work of the process gets its turn: about 10 ms. */
+/** The number of products that are computed before the event loop gets a turn: about 10 ms. */
 const PRODUCTS_PER_TURN = 8_000_000;
 
 /** Embeds the texts of items and queries. */

@@ -40,7 +40,7 @@ describe("the axis of a timeline", () => {
     expect([places[0], places.at(-1)]).toEqual([0, 1]);
   });
 
-  it("has a place for a single moment", () => {
+  it("maps a single moment to a place", () => {
     const { at, gaps } = buildTimeScale([], 5, 5);
     expect(at(5)).toBe(0);
     expect(gaps).toEqual([]);

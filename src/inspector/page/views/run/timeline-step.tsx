@@ -1,4 +1,4 @@
-/** A step of a timeline: its spans, and where another process took the run over. */
+/** A step of a timeline: its spans, and where another process took over the run. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Takeover, TimelineSpan, TimelineStep } from "../../../api.js";
@@ -58,7 +58,7 @@ function TakeoverRow({ takeover }: { readonly takeover: Takeover }): JSX.Element
     <p class={isKill ? "takeover kill" : "takeover"} title={`${fromWorker ?? "?"} → ${toWorker ?? "?"}`}>
       <Icon name={isKill ? "bolt" : "play"} />
       {isKill
-        ? `Its process ended here; another one took over after ${formatDuration(at - lastAt)}`
+        ? `Its process ended here. Another process took over after ${formatDuration(at - lastAt)}`
         : `Resumed after ${formatDuration(at - lastAt)}`}
     </p>
   );

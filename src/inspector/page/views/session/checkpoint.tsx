@@ -84,7 +84,7 @@ function Damage({ data: { holes, skipped } }: { readonly data: CheckpointDetail 
     <Callout kind="bad" title="Parts of this session are damaged">
       {holes.slice(0, 20).map(({ path, reason }) => (
         <p key={path}>
-          <code>{path === "" ? "(the whole state)" : path}</code> {reason}
+          <code>{path === "" ? "(the complete state)" : path}</code> {reason}
         </p>
       ))}
       {skipped.length > 0 && <p>{plural(skipped.length, "newer checkpoint")} cannot be read.</p>}

@@ -55,7 +55,7 @@ export function LabelDialog({
   );
 }
 
-/** Rewinding: what lies after the checkpoint is shown first, because the outside world is not rewound. */
+/** Rewinding: the later tool calls are shown first, because a rewind does not undo them. */
 export function RewindDialog({
   id,
   branch,
@@ -90,10 +90,7 @@ export function RewindDialog({
       {data && data.effects.length === 0 && <p>No tool was called after this checkpoint.</p>}
       {data && data.effects.length > 0 && (
         <>
-          <Callout
-            kind="warn"
-            title={`${plural(data.effects.length, "tool call")} after it stay done in the outside world`}
-          >
+          <Callout kind="warn" title={`${plural(data.effects.length, "tool call")} after it cannot be undone`}>
             <p>A run from here may call these tools again.</p>
           </Callout>
           <div class="grid-wrap dialog-list">

@@ -157,7 +157,9 @@ function Row({ node, lane, width, start, position, total, info, heads, isSelecte
             </Tag>
           ))}
           {isLeftBehind && !lane.hasChild && (
-            <Tag title="A rewind has left it behind. It can still be opened, forked and rewound to.">rewound</Tag>
+            <Tag title="A rewind has removed it from its branch. It can still be opened and forked, and a branch can be rewound to it.">
+              rewound
+            </Tag>
           )}
         </span>
         <span class="graph-note clip">{noteOf(node, info)}</span>

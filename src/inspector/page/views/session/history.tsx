@@ -30,7 +30,7 @@ export function HistoryPane({
   if (graph.isLoaded && graph.total === 0) {
     return (
       <Empty icon="sessions" title="No checkpoints">
-        <p>The session was created and has not saved a state yet.</p>
+        <p>The session was created, but has no saved state yet.</p>
         <Command>{`await sp.session(${JSON.stringify(id)}).save(state)`}</Command>
       </Empty>
     );

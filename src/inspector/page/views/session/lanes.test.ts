@@ -5,7 +5,7 @@ const nodes = (...pairs: readonly (readonly [number, number])[]): { seq: number;
   pairs.map(([seq, parent]) => ({ seq, parent }));
 
 describe("the lanes of a branch graph", () => {
-  it("are one for a history without forks", () => {
+  it("there is one lane for a history without forks", () => {
     const rows = layOut(nodes([3, 2], [2, 1], [1, -1]), [3]);
     expect(rows.map(({ lane }) => lane)).toEqual([0, 0, 0]);
     expect(rows.map(({ hasChild, hasParent }) => [hasChild, hasParent])).toEqual([
@@ -23,7 +23,7 @@ describe("the lanes of a branch graph", () => {
     expect(rows[4]).toMatchObject({ through: [], joins: [] });
   });
 
-  it("show what a rewind left behind as not live", () => {
+  it("checkpoints that a rewind removed from the branch are not shown as live", () => {
     const rows = layOut(nodes([4, 1], [3, 2], [2, 1], [1, -1]), [4]);
     expect(rows.map(({ isLive }) => isLive)).toEqual([true, false, false, true]);
   });

@@ -17,7 +17,7 @@ export interface LaneRow {
   /** Whether a child is above it, in the same lane. */
   readonly hasChild: boolean;
   readonly hasParent: boolean;
-  /** Whether it is an ancestor of the head of a branch. Others were left behind by rewinds. */
+  /** Whether it is an ancestor of the head of a branch. The others were removed from their branches by rewinds. */
   readonly isLive: boolean;
 }
 

@@ -19,7 +19,7 @@ export function SessionNotices({
   ));
   if (quarantined) {
     notices.push(
-      <Callout key="quarantined" kind="bad" title="Quarantined: no worker resumes it">
+      <Callout key="quarantined" kind="bad" title="Quarantined: workers do not resume it">
         <p>{quarantined.reason ?? "It has crashed too many processes."}</p>
       </Callout>,
     );
@@ -39,7 +39,7 @@ export function SessionNotices({
   } else if (status === "interrupted") {
     notices.push(
       <Callout key="interrupted" kind="warn" title="Interrupted: its process has ended">
-        <p>Nothing recorded is lost. A worker or the next start of the application resumes it:</p>
+        <p>No recorded result is lost. A worker or the next start of the application resumes it:</p>
         <Command>await sp.recover([agent])</Command>
       </Callout>,
     );

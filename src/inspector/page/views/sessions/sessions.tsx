@@ -177,8 +177,8 @@ function NoSessions({ page, isFiltered }: { readonly page: SessionPage; readonly
     return (
       <Empty icon="search" title="No session matches">
         <p>
-          The search covers ids, agents, labels and questions of {plural(page.total, "session")}. Messages are found by
-          the search of everything.
+          This filter covers the ids, agents, labels and questions of {plural(page.total, "session")}. Messages are
+          found by the search of everything.
         </p>
         <button
           type="button"

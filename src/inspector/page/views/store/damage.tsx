@@ -1,4 +1,4 @@
-/** Damage that was met while reading, and the verification of the whole store. */
+/** Damage that reads have found, and the verification of the whole store. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { DamageView, VerifyRequest } from "../../../api.js";
@@ -89,7 +89,7 @@ function Verification({
           {message}
         </Callout>
       )}
-      {state === "stopped" && <p class="faint">Stopped before its end.</p>}
+      {state === "stopped" && <p class="faint">Stopped before it was complete.</p>}
       {state === "done" && ok && (
         <Callout kind="good" title="No problem was found">
           <p>
@@ -100,7 +100,7 @@ function Verification({
       {problems.length > 0 && (
         <>
           <Callout kind="bad" title={`${plural(problems.length, "problem")} found`}>
-            <p>Repair from backups; what cannot be repaired is listed by the command.</p>
+            <p>Repair from backups. The command lists what it cannot repair.</p>
             <Command>npx savepoint repair --from ./backups</Command>
           </Callout>
           <div class="panel grid-wrap" tabIndex={0} role="region" aria-label="Problems">
@@ -139,9 +139,9 @@ function Verification({
 function Events({ events }: { readonly events: DamageView["events"] }): JSX.Element {
   return (
     <section class="section">
-      <h2>Met while reading</h2>
+      <h2>Found by reads</h2>
       {events.length === 0 ? (
-        <p class="muted">This inspector has met no damage.</p>
+        <p class="muted">Reads of this inspector have found no damage.</p>
       ) : (
         <ul class="list">
           {events.map(({ at, session, agent, conversation, seq, reason }, index) => (

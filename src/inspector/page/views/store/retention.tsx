@@ -52,7 +52,7 @@ export function Retention(): JSX.Element {
           <h2>Policies in force</h2>
           {store.data?.policies.length === 0 && (
             <div class="panel teach">
-              <p>Everything is kept. A policy removes old checkpoints, and keeps those that something needs:</p>
+              <p>Everything is kept. A policy removes old checkpoints, except those that are still needed:</p>
               <Command>npx savepoint prune --keep-last 20 --keep-daily 7 --dry-run</Command>
             </div>
           )}
@@ -67,7 +67,7 @@ export function Retention(): JSX.Element {
         </section>
         <section class="section">
           <h2>Preview</h2>
-          <p class="muted">Shows what a policy would remove. Nothing is removed here.</p>
+          <p class="muted">Shows what a policy would remove. This removes nothing.</p>
           <form class="panel retention-form" onSubmit={preview}>
             <fieldset class="row wrap fields">
               <legend>Keep</legend>

@@ -146,7 +146,7 @@ function Largest(): JSX.Element {
   );
 }
 
-/** More interrupted runs are in the list of sessions. */
+/** The number of interrupted runs that are shown. All of them are in the list of sessions. */
 const SHOWN_RUNS = 10;
 
 function Shutdown({ store: { lastShutdown } }: { readonly store: StoreView }): JSX.Element {
@@ -155,7 +155,7 @@ function Shutdown({ store: { lastShutdown } }: { readonly store: StoreView }): J
     <section class="section">
       <h2>Last shutdown</h2>
       {clean ? (
-        <p class="muted">Every process that ended has closed the store.</p>
+        <p class="muted">No process has crashed: each one closed the store.</p>
       ) : (
         <Callout kind="warn" title={`${plural(processes.length, "process", "processes")} crashed`}>
           {processes.slice(0, SHOWN_RUNS).map((each, index) => (
@@ -183,7 +183,7 @@ function Backups({ store: { backups } }: { readonly store: StoreView }): JSX.Ele
       <h2>Backups</h2>
       {backups.length === 0 ? (
         <div class="panel teach">
-          <p>No backup is known. A backup is one file, and can be taken while agents run:</p>
+          <p>No backups are recorded. A backup is one file, and can be made while agents run:</p>
           <Command>npx savepoint backup --to ./backups --keep 7</Command>
         </div>
       ) : (

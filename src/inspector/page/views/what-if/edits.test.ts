@@ -17,13 +17,13 @@ describe("edits of a state", () => {
     expect(toChanges(edits).map(({ op }) => op)).toEqual(["replace", "add", "remove"]);
   });
 
-  it("of a whole replace those of its parts", () => {
+  it("of a container replace the edits of its parts", () => {
     let edits = withEdit(NONE, "/order/status", { op: "replace", value: "new" });
     edits = withEdit(edits, "/order", { op: "replace", value: {} });
     expect([...edits.keys()]).toEqual(["/order"]);
   });
 
-  it("of something that was added stay an addition, and vanish when it is removed", () => {
+  it("of an added value remain an addition, and disappear when the value is removed", () => {
     const added = withEdit(NONE, "/x", { op: "add", value: 1 });
     expect(withEdit(added, "/x", { op: "replace", value: 2 }).get("/x")).toEqual({ op: "add", value: 2 });
     expect(withEdit(added, "/x", { op: "remove" }).size).toBe(0);

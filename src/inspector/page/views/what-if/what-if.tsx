@@ -29,7 +29,7 @@ export function WhatIf({ ids, query }: ViewProps): JSX.Element {
         <h1>{call === null ? "Edit and fork" : "Another result of a tool"}</h1>
         <p class="muted">
           {call === null
-            ? "Change the state and fork: the original branch stays as it is, and a run of the new branch continues from the edited state."
+            ? "Change the state and fork: the original branch is unchanged, and a run of the new branch continues from the edited state."
             : "The new branch begins with the step of this tool call. When it is run, the step gets this result instead of the recorded one."}
         </p>
       </header>
@@ -105,7 +105,7 @@ function ResultForm({
           value={text}
           onChange={setValue}
           rows={10}
-          hint="The effects of the step that came after it may depend on it, so they are dropped."
+          hint="Later effects of the step may depend on the result, so they are dropped."
         />
       </section>
       <section class="what-if-result" aria-label="Changes">
