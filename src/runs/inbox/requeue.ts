@@ -40,6 +40,7 @@ export async function requeueRun(
     }
     const queued = queueAgain(snapshot);
     if (!queued) return false;
+    if (queued.run.external) throw externalRun(sessionId);
     const change = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queued.entry);
     await context.store.commit({
       checks: [...snapshot.checks, { key: branchKey(sessionId, branch), value: snapshot.heads.branch?.value }],
