@@ -295,13 +295,17 @@ describe("SavepointStore", () => {
     await store.put(ADA, "first", { n: 0 });
     const cyclic: Record<string, unknown> = {};
     cyclic["self"] = cyclic;
+    const branching: Record<string, unknown> = {};
+    branching["children"] = [{ parent: branching }, { parent: branching }];
     const results = await Promise.allSettled([
       store.put(ADA, "good", { n: 1 }),
       store.put(ADA, "function", { call: () => 1 }),
       store.put(ADA, "cyclic", cyclic),
+      store.put(ADA, "branching", branching),
       store.put(ADA, "better", { n: 2 }),
     ]);
-    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected", "fulfilled"]);
+    const rejected = Array.from({ length: 3 }, () => "rejected");
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", ...rejected, "fulfilled"]);
     expect(results[1]).toMatchObject({
       reason: { code: "INVALID_STATE", message: expect.stringContaining("/value/call") as unknown },
     });
