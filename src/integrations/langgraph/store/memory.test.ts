@@ -16,7 +16,7 @@ it("a change is saved whenever it is requested, also while the save before it en
   const changes = Array.from({ length: 12 }, async (_, microtasks) => {
     const memory = new Memory({ sp, agent: "memory", now: Date.now }, `memory/${microtasks}`, [String(microtasks)]);
     await memory.change(put("first"));
-    for (let each = 0; each < microtasks; each++) await undefined;
+    for (let each = 0; each < microtasks; each++) await Promise.resolve();
     await memory.change(put("second"));
     return memory.item("second");
   });
