@@ -290,6 +290,24 @@ describe("SavepointStore", () => {
     expect(await ours.search([])).toEqual([]);
   });
 
+  it("rejects a namespace that is too long for the id of a session, without an unhandled rejection", async () => {
+    const store = new SavepointStore(await lab.open());
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    try {
+      const long = ["x".repeat(2000)];
+      expect(await codeOf(store.put(long, "k", {}))).toBe("INVALID_ID");
+      expect(await codeOf(store.search(long))).toBe("INVALID_ID");
+      expect(await codeOf(store.listNamespaces({ prefix: long }))).toBe("INVALID_ID");
+      // Node reports them after all microtasks.
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+  });
+
   it("rejects a value that cannot be stored, and saves the puts that waited with it", async () => {
     const store = new SavepointStore(await lab.open());
     await store.put(ADA, "first", { n: 0 });
