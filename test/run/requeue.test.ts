@@ -110,8 +110,13 @@ describe.each(ALL_KINDS)("a requeued run, on $name", (kind) => {
     expect((await sp.sessions.load("open"))?.status).toBe("halted");
     expect(await codeOf(sp.requeue("open"))).toBe("INVALID_ARGUMENT");
     expect(await sp.queue().all()).toEqual([]);
-    await (await open()).complete();
+    const last = await open();
+    await last.tool({ id: "1", name: "read" }, () => "text");
+    await last.stepDone();
+    await last.complete();
     expect(await sp.requeue("open")).toBe(false);
+    const fork = await sp.session("open").fork({ step: 1 });
+    expect(await codeOf(sp.requeue("open", { branch: fork.branch }))).toBe("INVALID_ARGUMENT");
   });
 
   it("that is running or waits for an answer is left alone", async () => {
