@@ -65,6 +65,8 @@ export interface RunRecord {
   readonly code: string | undefined;
   /** The run has crashed too many processes: it is `failed`, and no worker resumes it. */
   readonly quarantined?: true;
+  /** Its steps are executed by a loop outside of Savepoint: only `sp.openRun()` can resume it. */
+  readonly external?: true;
   /** The error that ended it. */
   readonly error: RunError | undefined;
   /** The number of completed steps when its turn started, or when the turn was last resumed after it had ended. */
@@ -300,6 +302,7 @@ const isStoredRun = objectOf({
   startedAt: isNumber,
   code: optional(isString),
   quarantined: optional(oneOf(true)),
+  external: optional(oneOf(true)),
   error: optional(isRunError),
   stepsBefore: optional(isCounter),
 });

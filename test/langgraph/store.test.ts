@@ -290,18 +290,40 @@ describe("SavepointStore", () => {
     expect(await ours.search([])).toEqual([]);
   });
 
+  it("rejects a namespace that is too long for the id of a session, without an unhandled rejection", async () => {
+    const store = new SavepointStore(await lab.open());
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    try {
+      const long = ["x".repeat(2000)];
+      expect(await codeOf(store.put(long, "k", {}))).toBe("INVALID_ID");
+      expect(await codeOf(store.search(long))).toBe("INVALID_ID");
+      expect(await codeOf(store.listNamespaces({ prefix: long }))).toBe("INVALID_ID");
+      // Node reports them after all microtasks.
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+  });
+
   it("rejects a value that cannot be stored, and saves the puts that waited with it", async () => {
     const store = new SavepointStore(await lab.open());
     await store.put(ADA, "first", { n: 0 });
     const cyclic: Record<string, unknown> = {};
     cyclic["self"] = cyclic;
+    const branching: Record<string, unknown> = {};
+    branching["children"] = [{ parent: branching }, { parent: branching }];
     const results = await Promise.allSettled([
       store.put(ADA, "good", { n: 1 }),
       store.put(ADA, "function", { call: () => 1 }),
       store.put(ADA, "cyclic", cyclic),
+      store.put(ADA, "branching", branching),
       store.put(ADA, "better", { n: 2 }),
     ]);
-    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected", "fulfilled"]);
+    const rejected = Array.from({ length: 3 }, () => "rejected");
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", ...rejected, "fulfilled"]);
     expect(results[1]).toMatchObject({
       reason: { code: "INVALID_STATE", message: expect.stringContaining("/value/call") as unknown },
     });

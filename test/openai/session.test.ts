@@ -207,6 +207,20 @@ describe("SavepointSession", () => {
     expect(end.output).toBe("The end.");
   });
 
+  it("applies a history transaction once, also if durable turns come between its attempts", async (test) => {
+    const lab = await openLab(test);
+    const sp = await lab.open();
+    const session = new SavepointSession(sp, "s", { agent: "shop" });
+    const transaction = { type: "append_items" as const, items: [user("a")] };
+    await session.applyHistoryTransaction({ operationId: "one", transaction });
+    await serve(sp, new World(), { turn: "one", script: [say("Hello.")] });
+    const turn = await durable(sp, { session: "s", agent: "shop", turn: "two" });
+    await turn.fail(new Error("the model is down"));
+    const before = await session.getItems();
+    await session.applyHistoryTransaction({ operationId: "one", transaction });
+    expect(await session.getItems()).toEqual(before);
+  });
+
   it("reads and writes a fork", async (test) => {
     const lab = await openLab(test);
     const sp = await lab.open();

@@ -154,7 +154,9 @@ describe.each(["memory:", "sqlite:"])("a run on %s", (kind) => {
     expire();
     const other = await open();
     const opened = other.counted.take();
-    expect(opened.calls).toEqual({ get: 0, list: kind === "memory:" ? 0 : 1, items: 0, blob: 0, commit: 0 });
+    // A store that does not outlive its process has no list of processes, in which the header of encrypted stores is.
+    const read = kind === "memory:" ? { get: 1, list: 0 } : { get: 0, list: 1 };
+    expect(opened.calls).toEqual({ ...read, items: 0, blob: 0, commit: 0 });
     const resumed: ReturnType<CountedStore["take"]>[] = [];
     await other.sp.run(
       createChat(

@@ -100,6 +100,25 @@ describe.each(ALL_KINDS)("a requeued run, on $name", (kind) => {
     expect(await codeOf(sp.requeue("open"))).toBe("INVALID_ARGUMENT");
   });
 
+  it("that has failed or was cancelled must not be the turn of another program either", async () => {
+    const sp = await lab.open();
+    const open = () => sp.openRun({ session: "open", turn: "1", initial: () => ({}) });
+    await (await open()).fail("the network is down");
+    expect(await codeOf(sp.requeue("open"))).toBe("INVALID_ARGUMENT");
+    await (await open()).release();
+    await sp.cancel("open", "stop");
+    expect((await sp.sessions.load("open"))?.status).toBe("halted");
+    expect(await codeOf(sp.requeue("open"))).toBe("INVALID_ARGUMENT");
+    expect(await sp.queue().all()).toEqual([]);
+    const last = await open();
+    await last.tool({ id: "1", name: "read" }, () => "text");
+    await last.stepDone();
+    await last.complete();
+    expect(await sp.requeue("open")).toBe(false);
+    const fork = await sp.session("open").fork({ step: 1 });
+    expect(await codeOf(sp.requeue("open", { branch: fork.branch }))).toBe("INVALID_ARGUMENT");
+  });
+
   it("that is running or waits for an answer is left alone", async () => {
     const world = new World();
     const reached = world.hangIn("count");

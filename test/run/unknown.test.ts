@@ -77,6 +77,19 @@ describe.each(KINDS)("effects with an unknown outcome, on $name", (kind) => {
     expect(world.count("charge")).toBe(1);
   });
 
+  it("an answer that says both that a tool failed and that it can be repeated, or happened, is rejected", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
+    const sp = await lab.open();
+    await sp.run(shop(world), { session: "s", input: "go" });
+    const failed = "the bank does not know";
+    const answers = [{ failed, happened: false }, { failed, happened: true }, { failed, result: 1 }, { failed: true }];
+    for (const answer of [...answers, { failed: "" }, { happened: false, failed: null }]) {
+      expect(await codeOf(sp.answer("s", answer))).toBe("INVALID_ARGUMENT");
+    }
+    expect(world.count("charge")).toBe(1);
+  });
+
   it("the journal has the idempotency key of a tool with an unknown outcome, and the id of the question about it", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");

@@ -114,8 +114,8 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
     ...opened,
     initial: () => ({ messages: [], turn: { from: 0, done: true } }),
     receive: (state) => {
-      const { messages } = parseState(opened.session, state);
-      return { messages, turn: { from: messages.length, done: true } };
+      const { messages, operations } = parseState(opened.session, state);
+      return { messages, turn: { from: messages.length, done: true }, ...(operations && { operations }) };
     },
   });
   try {
@@ -191,7 +191,7 @@ class Durable implements DurableTurn {
     }
     if (this.#waiting) return this.#waiting;
     const messages = copyDefined(await this.#itemsAfter(ended.history));
-    this.#run.state = { messages, turn: { from: this.#turn.history.length, done: true } };
+    this.#run.state = this.#turn.toEndState(messages);
     return this.#run.complete(ended.finalOutput);
   }
 
@@ -200,7 +200,7 @@ class Durable implements DurableTurn {
     const stored = await this.session.getItems();
     const { items, history } = this.#turn;
     const messages = copyDefined(stored.length > history.length || items.length === 0 ? stored : items);
-    this.#run.state = { messages, turn: { from: history.length, done: true } };
+    this.#run.state = this.#turn.toEndState(messages);
     return this.#run.fail(error);
   }
 

@@ -10,7 +10,7 @@ import type {
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { copyDefined, invalidArgument, isObject } from "./sdk.js";
 import { type OpenAiState, parseState } from "./state.js";
-import { applyMutations, applyTransaction } from "./transactions.js";
+import { applyMutations, applyTransaction, isTransactionConflict } from "./transactions.js";
 
 /** Where a `SavepointSession` stores its items. */
 export interface SavepointSessionOptions {
@@ -157,10 +157,9 @@ export class SavepointSession implements SessionHistoryTransactionAwareSession, 
         await this.#session.save(changed, root);
         return;
       } catch (error) {
-        const isOwn = isSavepointError(error, "CONFLICT") && error.message.endsWith("The history is unchanged.");
         const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
         this.#session = this.#handle();
-        if (isOwn || !isMoved || attempt === MAX_ATTEMPTS) throw error;
+        if (isTransactionConflict(error) || !isMoved || attempt === MAX_ATTEMPTS) throw error;
         // Let the other writers continue.
         if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
       }

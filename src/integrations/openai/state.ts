@@ -25,8 +25,8 @@ export interface OpenAiState {
 
 /** Validates a state that a turn or a session has saved. Another program may have saved anything. */
 export function parseState(session: string, state: unknown): OpenAiState {
-  const { messages, turn } = isObject(state) ? state : {};
-  if (Array.isArray(messages) && messages.every(isObject)) {
+  const { messages, turn, operations = {} } = isObject(state) ? state : {};
+  if (Array.isArray(messages) && messages.every(isObject) && isObject(operations)) {
     const { from, done } = isObject(turn) ? turn : {};
     if (turn === undefined || (typeof from === "number" && typeof done === "boolean")) return state as OpenAiState;
   }

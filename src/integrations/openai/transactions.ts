@@ -83,6 +83,16 @@ function digestOf(transaction: Transaction): string {
   return createHash("sha256").update(text).digest("base64url").slice(0, 22);
 }
 
+/** The errors of transactions that do not fit the history. */
+const CONFLICTS = new WeakSet<object>();
+
+/** Whether a transaction does not fit the history: then trying again cannot help, as it can if another process has written. */
+export function isTransactionConflict(error: unknown): boolean {
+  return isObject(error) && CONFLICTS.has(error);
+}
+
 function conflict(message: string): SavepointError {
-  return new SavepointError("CONFLICT", `${message} The history is unchanged.`);
+  const error = new SavepointError("CONFLICT", `${message} The history is unchanged.`);
+  CONFLICTS.add(error);
+  return error;
 }

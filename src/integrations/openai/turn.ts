@@ -33,6 +33,8 @@ export class Turn {
   /** The items before this turn. */
   readonly history: readonly AgentInputItem[];
   readonly #run: OpenRun<OpenAiState>;
+  /** What a plain session has stored: its transactions are applied once, whatever comes between their attempts. */
+  readonly #kept: Pick<OpenAiState, "operations">;
   /** The inputs of the models, by the name under which they are recorded. */
   readonly #logs = new Map<string, ItemLog>();
   /** The input of the last model call of the conversation, and the reply to it. */
@@ -48,8 +50,10 @@ export class Turn {
 
   constructor(run: OpenRun<OpenAiState>) {
     this.#run = run;
+    const { messages, operations } = parseState(run.session, run.state);
     // A state in the middle of a turn, without the journal of the turn, is one that a person has edited: all of it is history.
-    this.history = parseState(run.session, run.state).messages;
+    this.history = messages;
+    this.#kept = operations ? { operations } : {};
   }
 
   /** All items of the conversation that the loop has shown to a model, and the last reply. */
@@ -163,11 +167,16 @@ export class Turn {
     this.#run.stepDone().catch((error: unknown) => (this.#failure = { error }));
   }
 
+  /** The state when the turn has ended. @param messages all items of the session */
+  toEndState(messages: readonly AgentInputItem[]): OpenAiState {
+    return { messages, turn: { from: this.history.length, done: true }, ...this.#kept };
+  }
+
   #unfinished(): OpenAiState {
     const { items, history } = this;
     const run = this.#runState;
     const from = Math.min(history.length, items.length);
-    return { messages: items, turn: { from, done: false }, ...(run !== undefined && { run }) };
+    return { messages: items, turn: { from, done: false }, ...(run !== undefined && { run }), ...this.#kept };
   }
 
   #addReply({ output }: RecordedReply): void {

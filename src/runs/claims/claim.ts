@@ -124,7 +124,9 @@ export function buildRunningRecord(
 ): RunRecord {
   const { owner } = leases;
   const startedAt = run?.startedAt ?? now;
-  return newRunRecord({ ...fields, agent: agent.name, owner, status: "running", startedAt });
+  const { name, definition } = agent;
+  const kind = definition.open && { external: true as const };
+  return newRunRecord({ ...fields, ...kind, agent: name, owner, status: "running", startedAt });
 }
 
 /**

@@ -72,13 +72,15 @@ function toEntry(question: Question, value: unknown, reader: SessionReader): Jou
   });
   if (question.kind === "ask") return encode(value);
   const { happened, result, failed } = (value ?? {}) as { happened?: unknown; result?: unknown; failed?: unknown };
-  if (typeof failed === "string" && happened === undefined && result === undefined) {
+  // Of an answer that contradicts itself, nothing is applied: it may repeat the call.
+  if (failed === undefined) {
+    if (happened === true) return { ...encode(result), settledBy: "answer" };
+    if (happened === false) return { op: "again", index, settledBy: "answer" };
+  } else if (typeof failed === "string" && failed !== "" && happened === undefined && result === undefined) {
     // An effect that fails with another error is executed again if its step is.
     const error = recordError(new SavepointError("OUTCOME_UNKNOWN", failed));
     return { op: "end", index, outcome: { error }, answeredAt, settledBy: "answer" };
   }
-  if (happened === true) return { ...encode(result), settledBy: "answer" };
-  if (happened === false) return { op: "again", index, settledBy: "answer" };
   throw new SavepointError(
     "INVALID_ARGUMENT",
     `Session ${JSON.stringify(reader.sessionId)} asks whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result }, { happened: false } or { failed: "the reason" }.`,

@@ -11,7 +11,7 @@ import {
 import { branchNotFound, type SessionReader, sessionNotFound } from "../../sessions/index.js";
 import { invalidArgument, retryOnConflict } from "../../util/index.js";
 import { hasPendingCancel, newRunRecord, readRunSnapshot, releaseBranch, type RunSnapshot } from "../claims/index.js";
-import { decideWorkStatus, hasEndedHere, isAlive } from "../status/index.js";
+import { decideWorkStatus, decodeRunOfSession, hasEndedHere, isAlive } from "../status/index.js";
 
 /**
  * Schedules the run of a branch. A run whose process has died is released; one that has ended is queued again from where it
@@ -40,6 +40,7 @@ export async function requeueRun(
     }
     const queued = queueAgain(snapshot);
     if (!queued) return false;
+    if (queued.run.external || (await isForkOfExternal(reader, snapshot))) throw externalRun(sessionId);
     const change = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queued.entry);
     await context.store.commit({
       checks: [...snapshot.checks, { key: branchKey(sessionId, branch), value: snapshot.heads.branch?.value }],
@@ -92,6 +93,14 @@ function queueAgain({ heads, run, queueEntry, now }: RunSnapshot): { run: RunRec
     },
     entry: { ...newQueueEntry(name, now, queueEntry?.priority) },
   };
+}
+
+/** Whether a branch that no run has used so far was forked from a turn of `sp.openRun()`. */
+async function isForkOfExternal({ sessionId, context }: SessionReader, { heads, run }: RunSnapshot): Promise<boolean> {
+  const origin = heads.branch?.record.head?.branch;
+  if (run || origin === undefined) return false;
+  const [record] = await context.store.get([runKey(sessionId, origin)]);
+  return decodeRunOfSession(record, heads, context.registry)?.external === true;
 }
 
 function externalRun(sessionId: string): Error {

@@ -9,6 +9,8 @@ import { type EffectPlace, fromEntry, fromItem } from "./entry.js";
 import { StreamRecorder } from "./recorder.js";
 
 const STEP = 3;
+const MOMENTS = ["reading", "read", "refused"] as const;
+type Moment = (typeof MOMENTS)[number];
 
 /** A recorder with a store, and what a reader has to get: the words that were added and not removed since. */
 class Recording {
@@ -48,13 +50,21 @@ class Recording {
   /**
    * Writes what is recorded.
    *
-   * @param meanwhile called when the write has begun to read what is stored
+   * @param meanwhile called when the write has begun to read what is stored; or before it is planned, or when it is refused
    */
-  async write(meanwhile: () => void = () => {}, isEnd = false): Promise<boolean> {
+  async write(
+    meanwhile: () => void = () => {},
+    { isEnd = false, when = "reading" }: { isEnd?: boolean; when?: Moment } = {},
+  ): Promise<boolean> {
     const prepared = this.#recorder.prepare(this.journal);
-    meanwhile();
+    if (when === "reading") meanwhile();
     await prepared;
+    if (when === "read") meanwhile();
     const write = this.#recorder.plan(this.journal, isEnd);
+    if (when === "refused") {
+      meanwhile();
+      return true;
+    }
     if (!write) return false;
     await this.context.store.commit({ items: write.items ? [write.items] : [] });
     this.journal = { ...this.journal, stream: write.position };
@@ -73,7 +83,7 @@ class Recording {
   async end(): Promise<string> {
     while (await this.write()) continue;
     const range = itemsOfStream(this.journal);
-    await this.write(() => {}, true);
+    await this.write(() => {}, { isEnd: true });
     this.#recorder.close();
     if (!range) return "";
     const { registry, store } = this.context;
@@ -89,7 +99,11 @@ const operation = fc.oneof(
   { weight: 2, arbitrary: fc.record({ retract: fc.integer({ min: 1, max: 3 }) }) },
   {
     weight: 3,
-    arbitrary: fc.record({ write: fc.constantFrom("add", "retract", "nothing"), of: fc.integer({ min: 1, max: 3 }) }),
+    arbitrary: fc.record({
+      write: fc.constantFrom("add", "retract", "nothing"),
+      of: fc.integer({ min: 1, max: 3 }),
+      when: fc.constantFrom(...MOMENTS),
+    }),
   },
   { weight: 1, arbitrary: fc.record({ crash: fc.uniqueArray(fc.integer({ min: 1, max: 3 })) }) },
 );
@@ -121,7 +135,7 @@ describe("a recorder of deltas", () => {
             await recording.write(() => {
               if (each.write === "add") recording.add(each.of);
               if (each.write === "retract") recording.retract(each.of);
-            });
+            }, each);
           }
         }
         const written = await recording.end();

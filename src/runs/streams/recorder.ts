@@ -70,6 +70,8 @@ export class StreamRecorder {
   #recorded = 0;
   /** Whether the next write starts a new range. */
   #isNew = true;
+  /** Whether the pending entries include those of the stored range, which the next write replaces. */
+  #hasRead = false;
   /** The effects of the newest step that deltas were recorded of. Those of earlier steps are not executed again. */
   readonly #effects = new Set<string>();
   #step = 0;
@@ -206,10 +208,12 @@ export class StreamRecorder {
     for (const entry of kept) this.#note(entry);
     this.#pendingSize = this.#pending.reduce((sum, entry) => sum + sizeOf(entry), 0);
     if (this.#isNew) this.#recorded = this.#pendingSize;
+    // The write that follows may be refused, or may wait for the next one because more is removed meanwhile.
+    this.#hasRead = this.#isNew;
   }
 
   async #readStored({ number, tape, stream }: JournalRecord): Promise<StreamEntry[]> {
-    if (!stream || stream.isEnded) return [];
+    if (!stream || stream.isEnded || this.#hasRead) return [];
     const { registry, store } = this.#context;
     const stored: StreamEntry[] = [];
     const end = stream.first + stream.count;
@@ -246,6 +250,7 @@ export class StreamRecorder {
   /** Notes that a planned write was committed. */
   written({ entries, position }: StreamWrite): void {
     if (position.count > 0 || entries > 0) this.#isNew = false;
+    this.#hasRead = false;
     this.#pending = this.#pending.slice(entries);
     this.#pendingSize = this.#pending.reduce((sum, entry) => sum + sizeOf(entry), 0);
     this.#taken = 0;

@@ -1,11 +1,22 @@
 /** Copies of values, so that neither the caller nor the store changes what the other one has. */
+import { SavepointError } from "../../../index.js";
 
-/** Deeper than any value that can be stored. A deeper one contains a cycle, and is rejected when it is saved. */
-const MAX_DEPTH = 500;
+/** At least as deep as any value that can be stored. */
+const MAX_DEPTH = 200;
 
-/** A deep copy of arrays, plain objects and the built-in objects that can be stored. Other values are returned unchanged. */
+/**
+ * A deep copy of arrays, plain objects and the built-in objects that can be stored. Other values are returned unchanged.
+ *
+ * @throws `INVALID_STATE` for a value that is too deep. It may have a cycle, and the copies of two cycles would never end
+ */
 export function copyValue(value: unknown, depth = 0): unknown {
-  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return value;
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > MAX_DEPTH) {
+    throw new SavepointError(
+      "INVALID_STATE",
+      `The value of an item is nested more than ${MAX_DEPTH} deep, or contains itself. Store ids instead of nested objects. Nothing was saved.`,
+    );
+  }
   const copy = (part: unknown): unknown => copyValue(part, depth + 1);
   if (Array.isArray(value)) return value.map(copy);
   if (value instanceof Date) return new Date(value);

@@ -61,15 +61,18 @@ export class Memories {
   /** Like {@link find}, also those whose items have all expired or were deleted. */
   async findAll(prefix: Namespace): Promise<FoundMemory[]> {
     const { sp, agent } = this.#context;
+    // First, because it throws at once if the prefix is too long for an id.
+    const listing = sp.sessions.list({ agent, prefix: this.#ids.prefixBelow(prefix) });
     const [exact, below] = await Promise.all([
       prefix.length === 0 ? undefined : sp.sessions.load(this.#ids.of(prefix)),
-      sp.sessions.list({ agent, prefix: this.#ids.prefixBelow(prefix) }).all(),
+      listing.all(),
     ]);
     const found: FoundMemory[] = [];
     for (const info of exact?.agent === agent ? [exact, ...below] : below) {
       const memory = await this.#find(info);
       if (memory) found.push(memory);
     }
+    this.evict();
     return found.sort((a, b) => a.outline.createdAt - b.outline.createdAt);
   }
 

@@ -103,7 +103,7 @@ export class Memory {
     changes.catch(() => {});
     return new Promise((resolve, reject) => {
       this.#waiting.push({ changes, resolve, reject });
-      this.#saving ??= this.#saveAll().finally(() => (this.#saving = undefined));
+      this.#saving ??= this.#saveAll();
     });
   }
 
@@ -124,6 +124,8 @@ export class Memory {
       // A process whose save conflicted must read the state before it saves again. Without a pause it would conflict repeatedly.
       if (end - this.#lastConflict < CONTENDED) await delay(Math.random() * 3 * (this.#readTime + end - began));
     }
+    // In the same turn as the check above: a change that is requested from now on starts the next loop.
+    this.#saving = undefined;
   }
 
   /** Saves requests in one checkpoint; one by one if that fails because of a value. */

@@ -200,7 +200,7 @@ export class SavepointStore extends BaseStore {
     const now = this.#now();
     for await (const { memory, state } of this.#memories.states(await this.#memories.find(prefix))) {
       for (const item of liveItems(state, now)) {
-        if (filter === undefined || matchesFilter(item.value, filter)) matches.push({ memory, item });
+        if (!filter || matchesFilter(item.value, filter)) matches.push({ memory, item });
       }
       if (matches.length >= max) break;
     }
