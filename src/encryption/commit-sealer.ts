@@ -174,7 +174,7 @@ export class CommitSealer {
     if (owners.size > 0) await this.#findNumbers([...owners], numbers);
     const demand = this.#demandOf(commit, known, prepared);
     for (const number of demand.numbers) await this.#creating.get(number)?.catch(() => {});
-    await this.#keys.load([...demand.numbers].filter((number) => !fresh.has(number)));
+    await this.#keys.loadForWriting([...demand.numbers].filter((number) => !fresh.has(number)));
     for (const number of demand.numbers) {
       if (!this.#keys.peek(number)) created.set(number, await this.#keys.create(number));
     }

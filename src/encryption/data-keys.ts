@@ -52,8 +52,6 @@ export class DataKeys {
   readonly #keys = new LruMap<number, DataKey>(MAX_KEYS);
   #header: Header;
   #headerValue: string;
-  /** The key of the header, if the header was changed since the store was opened: then it is newer than that of the ring. */
-  #newer: MasterKey | undefined;
 
   /** @param store the store with the frames */
   private constructor(store: Store, ring: KeyRing, header: Header, headerValue: string) {
@@ -99,16 +97,33 @@ export class DataKeys {
     if (number !== STORE_KEY) this.#keys.delete(number);
   }
 
-  /** Reads data keys into memory. A missing or damaged one is left out. @throws WRONG_KEY */
-  async load(numbers: Iterable<number>): Promise<void> {
+  /**
+   * Reads data keys into memory. A missing or damaged one is left out.
+   *
+   * @returns the numbers of damaged ones
+   * @throws WRONG_KEY
+   */
+  async load(numbers: Iterable<number>): Promise<readonly number[]> {
     const missing = [...new Set(numbers)].filter((number) => !this.#keys.has(number));
-    if (missing.length === 0) return;
+    if (missing.length === 0) return missing;
+    const damaged: number[] = [];
     const records = await this.#store.get(missing.map(recordOfDataKey));
     for (const [index, record] of records.entries()) {
-      if (!record || !("value" in record)) continue;
-      const bytes = await this.unwrap(record.key, record.value);
-      if (bytes) this.set(new DataKey(missing[index] as number, bytes));
+      if (!record) continue;
+      const number = missing[index] as number;
+      const bytes = "value" in record ? await this.unwrap(record.key, record.value) : undefined;
+      if (bytes) this.set(new DataKey(number, bytes));
+      else damaged.push(number);
     }
+    return damaged;
+  }
+
+  /** Reads data keys for writing. A missing one is left out: it can be created. @throws DAMAGED, WRONG_KEY */
+  async loadForWriting(numbers: Iterable<number>): Promise<void> {
+    const [damaged] = await this.load(numbers);
+    if (damaged === undefined) return;
+    const record = JSON.stringify(recordOfDataKey(damaged));
+    throw damagedEncryption(this.#store.url, `the record of the data key ${record} was changed`);
   }
 
   /** Decrypts a data key; `undefined` if its record was changed. @throws WRONG_KEY */
@@ -136,8 +151,10 @@ export class DataKeys {
 
   /** The master key for new data keys, and what a commit that uses it has to contain. */
   async currentMasterKey(): Promise<{ readonly key: MasterKey; readonly puts: readonly Put[] }> {
-    if (this.#newer) return { key: this.#newer, puts: [] };
-    return currentMasterKey(this.#store, this.ring);
+    const current = await currentMasterKey(this.#store, this.ring);
+    const { key, former } = this.#header;
+    if (!former.includes(current.key.fingerprint)) return current;
+    return { key: await findMasterKey(this.#store, this.ring, key), puts: [] };
   }
 
   /** The name of a master key; `undefined` if it has none or this process does not have the key. */
@@ -149,11 +166,10 @@ export class DataKeys {
   async reloadHeader(): Promise<void> {
     const [record] = await this.#store.get([ENCRYPTION_KEY]);
     if (!record) throw damagedEncryption(this.#store.url, "the record of its encryption is missing");
-    const { header, value, key } = await authenticate(this.#store, this.ring, record);
+    const { header, value } = await authenticate(this.#store, this.ring, record);
     if (header.store !== this.#header.store) {
       throw damagedEncryption(this.#store.url, "it was replaced by another store while it was open");
     }
-    if (header.key !== this.#header.key) this.#newer = key;
     this.adoptHeader(header, value);
   }
 
@@ -201,7 +217,6 @@ async function listWrappedKeys(store: Store): Promise<WrappedMasterKey[]> {
 interface AuthenticHeader {
   readonly header: Header;
   readonly value: string;
-  readonly key: MasterKey;
 }
 
 async function authenticate(store: Store, ring: KeyRing, record: RecordResult): Promise<AuthenticHeader> {
@@ -210,7 +225,8 @@ async function authenticate(store: Store, ring: KeyRing, record: RecordResult): 
   const header = parseHeader(record.value);
   const key = await findMasterKey(store, ring, header.key);
   if (!isAuthentic(header, key)) throw damaged;
-  return { header: { store: header.store, key: header.key, state: header.state }, value: record.value, key };
+  const { store: id, key: current, former, state } = header;
+  return { header: { store: id, key: current, former, state }, value: record.value };
 }
 
 /** How many data keys each master key has wrapped, by fingerprint. */
