@@ -146,7 +146,8 @@ class ProviderRing implements KeyRing {
     } catch (error) {
       throw providerFailed(name, method, "it failed", error);
     }
-    if (!(result instanceof Uint8Array)) throw providerFailed(name, method, `it returned a value of type ${typeof result}`);
+    if (!(result instanceof Uint8Array))
+      throw providerFailed(name, method, `it returned a value of type ${typeof result}`);
     return result;
   }
 }

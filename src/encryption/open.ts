@@ -59,7 +59,12 @@ async function requireNoPlainData(store: Store, keys: DataKeys): Promise<void> {
 /** Creates the records of the encryption; those of another process, if that was faster. */
 export async function createEncryption(store: Store, ring: KeyRing, state: Header["state"]): Promise<DataKeys> {
   const { key, puts } = await currentMasterKey(store, ring);
-  const header: Header = { store: randomBytes(STORE_ID_BYTES).toString("base64url"), key: key.fingerprint, former: [], state };
+  const header: Header = {
+    store: randomBytes(STORE_ID_BYTES).toString("base64url"),
+    key: key.fingerprint,
+    former: [],
+    state,
+  };
   const wrapped = key.wrap(randomBytes(KEY_BYTES), placeOfDataKey(header, STORE_DATA_KEY));
   try {
     await store.commit({
