@@ -50,6 +50,10 @@ export class DataKeys {
   readonly ring: KeyRing;
   readonly #store: Store;
   readonly #keys = new LruMap<number, DataKey>(MAX_KEYS);
+  /** Always in memory: blobs are encrypted without waiting. */
+  #storeKey: DataKey | undefined;
+  /** The data key that was used last: a save uses one, many times. */
+  #last: DataKey | undefined;
   #header: Header;
   #headerValue: string;
 
@@ -81,20 +85,27 @@ export class DataKeys {
 
   /** The data key of what belongs to no session or conversation. */
   get storeKey(): DataKey {
-    return this.#keys.get(STORE_KEY) as DataKey;
+    return this.#storeKey as DataKey;
   }
 
   /** A data key, if it is in memory. */
   peek(number: number): DataKey | undefined {
-    return this.#keys.get(number);
+    if (number === STORE_KEY) return this.#storeKey;
+    if (this.#last?.number === number) return this.#last;
+    const key = this.#keys.get(number);
+    if (key) this.#last = key;
+    return key;
   }
 
   set(key: DataKey): void {
-    this.#keys.set(key.number, key);
+    this.#last = undefined;
+    if (key.number === STORE_KEY) this.#storeKey = key;
+    else this.#keys.set(key.number, key);
   }
 
   forget(number: number): void {
-    if (number !== STORE_KEY) this.#keys.delete(number);
+    this.#last = undefined;
+    this.#keys.delete(number);
   }
 
   /**
@@ -104,7 +115,7 @@ export class DataKeys {
    * @throws WRONG_KEY
    */
   async load(numbers: Iterable<number>): Promise<readonly number[]> {
-    const missing = [...new Set(numbers)].filter((number) => !this.#keys.has(number));
+    const missing = [...new Set(numbers)].filter((number) => !this.peek(number));
     if (missing.length === 0) return missing;
     const damaged: number[] = [];
     const records = await this.#store.get(missing.map(recordOfDataKey));

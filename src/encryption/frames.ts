@@ -44,7 +44,7 @@ export class Frames {
 
   /** The encrypted form of an expected value, if the record was recently read or written with this value. */
   rememberedForm(key: string, value: string): string | undefined {
-    const remembered = this.#remembered.get(key);
+    const remembered = this.#remembered.peek(key);
     return remembered?.value === value ? remembered.sealed : undefined;
   }
 

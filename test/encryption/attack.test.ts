@@ -1,6 +1,8 @@
 /** Attacks on encrypted stores by someone who can write their files and tables but has no key. */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { randomBytes } from "node:crypto";
+import { DataKey } from "../../src/encryption/data-key.js";
 import { encryptStore, openDataKeys, parseKeyRing } from "../../src/encryption/index.js";
 import { isSavepointError, type KeyProvider, Savepoint } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
@@ -90,6 +92,15 @@ describe("an attacker who writes to an encrypted store", () => {
     const sp = await open(store, { current: "two", provider });
     expect(await codeOf(sp.session("b").save({ n: 2 }))).toBe("DAMAGED");
   });
+});
+
+it("an encrypted store with more data keys than fit in memory still encrypts blobs", async () => {
+  const store = memory();
+  const keys = await openDataKeys(store, parseKeyRing({ key: OLD }), true);
+  const view = encryptStore(store, keys);
+  const name = view.blobName?.(scanOf("one"));
+  for (let number = 0; number <= 10_000; number++) keys.set(new DataKey(number, randomBytes(32)));
+  expect(view.blobName?.(scanOf("one"))).toBe(name);
 });
 
 /** A provider that hides keys with a mask, one for each name. */

@@ -37,7 +37,7 @@ const STORES = [
     points: WRITE_POINTS,
     make: () => {
       const folder = makeFolder();
-      return { url: `sqlite:${join(folder, "store.db")}`, remove: () => rmSync(folder, { recursive: true }) };
+      return { url: `sqlite:${join(folder, "store.db")}`, remove: async () => rmSync(folder, { recursive: true }) };
     },
   },
   {
@@ -45,7 +45,7 @@ const STORES = [
     points: FILE_WRITE_POINTS,
     make: () => {
       const folder = makeFolder();
-      return { url: `file:${join(folder, "store")}`, remove: () => rmSync(folder, { recursive: true }) };
+      return { url: `file:${join(folder, "store")}`, remove: async () => rmSync(folder, { recursive: true }) };
     },
   },
   {
