@@ -103,6 +103,22 @@ it("an encrypted store with more data keys than fit in memory still encrypts blo
   expect(view.blobName?.(scanOf("one"))).toBe(name);
 });
 
+it("two frames with the same nonce have the same content and place, also with lone surrogates", () => {
+  const alphabet = ["\ud83d", "\ude00", "\ufffd", "1", ":", "é", "e\u0301"];
+  const strings = ["", ...alphabet, ...alphabet.flatMap((a) => alphabet.map((b) => a + b))];
+  const dataKey = new DataKey(7, OLD);
+  const contents = new Map<string, string>();
+  for (const place of strings) {
+    for (const text of strings) {
+      const nonce = dataKey.seal(place, text).subarray(2, 14).toString("hex");
+      const content = JSON.stringify([place, text].map((part) => Buffer.from(part).toString("hex")));
+      expect(contents.get(nonce) ?? content, content).toBe(content);
+      contents.set(nonce, content);
+    }
+  }
+  expect(contents.size).toBeGreaterThan(strings.length);
+});
+
 /** A provider that hides keys with a mask, one for each name. */
 function maskingProvider(calls: string[]): KeyProvider {
   const mask = (name: string, bytes: Uint8Array): Uint8Array => bytes.map((byte) => byte ^ name.length ^ 0x5a);
