@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
 import { type KeyRange, type RecordResult, scan, SEAL_MARKER, type Store } from "../store/index.js";
+import { unlessConflict } from "../util/index.js";
 import { currentMasterKey, DataKeys } from "./data-keys.js";
 import { notEncrypted } from "./errors.js";
 import { isEncryptionRecord, isReadable } from "./key-kinds.js";
@@ -48,10 +49,9 @@ async function requireNoPlainData(store: Store, keys: DataKeys): Promise<void> {
   if (!isPlain) return;
   // Another process with the key may have used the header already: its data must not lose their key.
   if (!isUsed) {
-    await store.commit({
-      checks: [{ key: ENCRYPTION_KEY, value: keys.headerValue }],
-      deletes: [ENCRYPTION_KEY, STORE_DATA_KEY],
-    });
+    const checks = [{ key: ENCRYPTION_KEY, value: keys.headerValue }];
+    // Another process that has found the same may be faster.
+    await unlessConflict(store.commit({ checks, deletes: [ENCRYPTION_KEY, STORE_DATA_KEY] }));
   }
   throw notEncrypted(store.url);
 }
