@@ -26,6 +26,7 @@ const NAMES = [
   "claude",
   "openai",
   "postgres",
+  "encryption",
 ];
 
 const [name, ...args] = process.argv.slice(2);

@@ -22,7 +22,7 @@ import { LruMap } from "../util/index.js";
 import { type DataKey, STORE_KEY } from "./data-key.js";
 import { type DataKeys, type NewDataKey, recordOfDataKey } from "./data-keys.js";
 import { type Frames, keyOf } from "./frames.js";
-import { aroundEncryption, isReadable, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
+import { aroundEncryption, isReadable, type KeySource, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
 import { tapeBelow } from "./tapes.js";
 
 /** The most sessions and conversations whose numbers are remembered. */
@@ -158,7 +158,10 @@ export class CommitSealer {
 
   /** The number of the data key of a record; the key of the record that has the number, if it is unknown. */
   #numberOf(key: string, known: ReadonlyMap<string, number>, prepared: Preparation): number | string {
-    const source = keySourceOf(key);
+    return this.#numberIn(keySourceOf(key), known, prepared);
+  }
+
+  #numberIn(source: KeySource, known: ReadonlyMap<string, number>, prepared: Preparation): number | string {
     if (typeof source === "number") return source;
     const { record } = source;
     return known.get(record) ?? prepared.numbers.get(record) ?? this.#numbers.get(record) ?? record;
@@ -174,7 +177,7 @@ export class CommitSealer {
     if (owners.size > 0) await this.#findNumbers([...owners], numbers);
     const demand = this.#demandOf(commit, known, prepared);
     for (const number of demand.numbers) await this.#creating.get(number)?.catch(() => {});
-    await this.#keys.load([...demand.numbers].filter((number) => !fresh.has(number)));
+    await this.#keys.loadForWriting([...demand.numbers].filter((number) => !fresh.has(number)));
     for (const number of demand.numbers) {
       if (!this.#keys.peek(number)) created.set(number, await this.#keys.create(number));
     }
@@ -238,8 +241,8 @@ export class CommitSealer {
     const sealedPuts = puts.map((put): Put => {
       const { key, value, refs = "" } = put;
       if (isReadable(key)) return put;
-      const dataKey = keyForRecord(key);
       const source = keySourceOf(key);
+      const dataKey = keyFor(this.#numberIn(source, known, prepared) as number);
       if (typeof source !== "number" && dataKey.number !== STORE_KEY && !confirmed.has(source.record)) {
         assumed.add(dataKey.number);
       }

@@ -244,7 +244,7 @@ class Conversion {
   /** A data key. It is created if it does not exist. */
   async #dataKey(number: number): Promise<DataKey> {
     for (;;) {
-      await this.#keys.load([number]);
+      await this.#keys.loadForWriting([number]);
       const existing = this.#keys.peek(number);
       if (existing) return existing;
       const created: NewDataKey = await this.#keys.create(number);

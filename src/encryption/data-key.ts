@@ -37,6 +37,8 @@ export function parseHead(bytes: Uint8Array): { readonly key: number; readonly e
     if (end >= Math.min(bytes.length, MAX_HEAD)) return undefined;
     number += ((byte = bytes[end++] as number) & 127) * factor;
   }
+  // Only the shortest form of a number, so that a frame has one form.
+  if ((end > 2 && bytes[end - 1] === 0) || !Number.isSafeInteger(number)) return undefined;
   return { key: number - 1, end };
 }
 

@@ -51,10 +51,12 @@ export class DataKeys {
   readonly ring: KeyRing;
   readonly #store: Store;
   readonly #keys = new LruMap<number, DataKey>(MAX_KEYS);
+  /** Always in memory: blobs are encrypted without waiting. */
+  #storeKey: DataKey | undefined;
+  /** The data key that was used last: a save uses one, many times. */
+  #last: DataKey | undefined;
   #header: Header;
   #headerValue: string;
-  /** The key of the header, if the header was changed since the store was opened: then it is newer than that of the ring. */
-  #newer: MasterKey | undefined;
 
   /** @param store the store with the sealed values */
   private constructor(store: Store, ring: KeyRing, header: Header, headerValue: string) {
@@ -84,32 +86,56 @@ export class DataKeys {
 
   /** The data key for data that belongs to no session or conversation. */
   get storeKey(): DataKey {
-    return this.#keys.get(STORE_KEY) as DataKey;
+    return this.#storeKey as DataKey;
   }
 
   /** A data key, if it is in memory. */
   peek(number: number): DataKey | undefined {
-    return this.#keys.get(number);
+    if (number === STORE_KEY) return this.#storeKey;
+    if (this.#last?.number === number) return this.#last;
+    const key = this.#keys.get(number);
+    if (key) this.#last = key;
+    return key;
   }
 
   set(key: DataKey): void {
-    this.#keys.set(key.number, key);
+    this.#last = undefined;
+    if (key.number === STORE_KEY) this.#storeKey = key;
+    else this.#keys.set(key.number, key);
   }
 
   forget(number: number): void {
-    if (number !== STORE_KEY) this.#keys.delete(number);
+    this.#last = undefined;
+    this.#keys.delete(number);
   }
 
-  /** Reads data keys into memory. A missing or damaged one is left out. @throws WRONG_KEY */
-  async load(numbers: Iterable<number>): Promise<void> {
-    const missing = [...new Set(numbers)].filter((number) => !this.#keys.has(number));
-    if (missing.length === 0) return;
+  /**
+   * Reads data keys into memory. A missing or damaged one is left out.
+   *
+   * @returns the numbers of damaged ones
+   * @throws WRONG_KEY
+   */
+  async load(numbers: Iterable<number>): Promise<readonly number[]> {
+    const missing = [...new Set(numbers)].filter((number) => !this.peek(number));
+    if (missing.length === 0) return missing;
+    const damaged: number[] = [];
     const records = await this.#store.get(missing.map(recordOfDataKey));
     for (const [index, record] of records.entries()) {
-      if (!record || !("value" in record)) continue;
-      const bytes = await this.unwrap(record.key, record.value);
-      if (bytes) this.set(new DataKey(missing[index] as number, bytes));
+      if (!record) continue;
+      const number = missing[index] as number;
+      const bytes = "value" in record ? await this.unwrap(record.key, record.value) : undefined;
+      if (bytes) this.set(new DataKey(number, bytes));
+      else damaged.push(number);
     }
+    return damaged;
+  }
+
+  /** Reads data keys for writing. A missing one is left out: it can be created. @throws DAMAGED, WRONG_KEY */
+  async loadForWriting(numbers: Iterable<number>): Promise<void> {
+    const [damaged] = await this.load(numbers);
+    if (damaged === undefined) return;
+    const record = JSON.stringify(recordOfDataKey(damaged));
+    throw damagedEncryption(this.#store.url, `the record of the data key ${record} was changed`);
   }
 
   /** Decrypts a data key; `undefined` if its record was changed. @throws WRONG_KEY */
@@ -137,8 +163,10 @@ export class DataKeys {
 
   /** The master key for new data keys, and what a commit that uses it has to contain. */
   async currentMasterKey(): Promise<{ readonly key: MasterKey; readonly puts: readonly Put[] }> {
-    if (this.#newer) return { key: this.#newer, puts: [] };
-    return currentMasterKey(this.#store, this.ring);
+    const current = await currentMasterKey(this.#store, this.ring);
+    const { key, former } = this.#header;
+    if (!former.includes(current.key.fingerprint)) return current;
+    return { key: await findMasterKey(this.#store, this.ring, key), puts: [] };
   }
 
   /** The name of a master key; `undefined` if it has none or this process does not have the key. */
@@ -150,11 +178,10 @@ export class DataKeys {
   async reloadHeader(): Promise<void> {
     const [record] = await this.#store.get([ENCRYPTION_KEY]);
     if (!record) throw damagedEncryption(this.#store.url, "the record of its encryption is missing");
-    const { header, value, key } = await authenticate(this.#store, this.ring, record);
+    const { header, value } = await authenticate(this.#store, this.ring, record);
     if (header.store !== this.#header.store) {
       throw damagedEncryption(this.#store.url, "it was replaced by another store while it was open");
     }
-    if (header.key !== this.#header.key) this.#newer = key;
     this.adoptHeader(header, value);
   }
 
@@ -214,7 +241,6 @@ async function listWrappedKeys(store: Store): Promise<WrappedMasterKey[]> {
 interface AuthenticHeader {
   readonly header: Header;
   readonly value: string;
-  readonly key: MasterKey;
 }
 
 async function authenticate(store: Store, ring: KeyRing, record: RecordResult): Promise<AuthenticHeader> {
@@ -223,7 +249,8 @@ async function authenticate(store: Store, ring: KeyRing, record: RecordResult): 
   const header = parseHeader(record.value);
   const key = await findMasterKey(store, ring, header.key);
   if (!isAuthentic(header, key)) throw damaged;
-  return { header: { store: header.store, key: header.key, state: header.state }, value: record.value, key };
+  const { store: id, key: current, former, state } = header;
+  return { header: { store: id, key: current, former, state }, value: record.value };
 }
 
 /** How many data keys each master key has wrapped, by fingerprint. */

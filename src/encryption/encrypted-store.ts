@@ -114,7 +114,7 @@ class EncryptedView {
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
     const number = numberOfTape(tape);
-    await this.#keys.load([number]);
+    await this.#keys.loadForWriting([number]);
     let key = this.#keys.peek(number);
     if (!key) {
       const created = await this.#keys.create(number);

@@ -7,6 +7,7 @@ import { completeConversion, convert, type ConversionHost } from "./convert.js";
 import { countDataKeys, type DataKeys, sealingKey } from "./data-keys.js";
 import { encryptStore } from "./encrypted-store.js";
 import { keyRequired } from "./errors.js";
+import { isReadable } from "./key-kinds.js";
 import type { KeyRing } from "./key-ring.js";
 import { openDataKeys, readHeader } from "./open.js";
 import { rekey, type RekeyProgress, type RekeyReport } from "./rekey.js";
@@ -154,8 +155,9 @@ export class Encryption {
 }
 
 /**
- * A store without a key. A read that finds the header of an encrypted store fails, which is the first read of every process. So does
- * the first commit, if the store was encrypted in between. From then on, the process is registered, which prevents that.
+ * A store without a key. A read that finds the header of an encrypted store fails, which is the first read of every process. So do
+ * commits up to the first one with content, if the store was encrypted in between. From then on, the process is registered and its
+ * content shows that the store is plain, which prevents that.
  */
 function plainView(store: Store): Store {
   // No other process can open such a store.
@@ -170,7 +172,7 @@ function plainView(store: Store): Store {
     try {
       const checks = [...(first.checks ?? []), { key: ENCRYPTION_KEY, value: undefined }];
       const result = await store.commit({ ...first, checks });
-      isChecked = true;
+      isChecked = (first.items ?? []).length > 0 || (first.puts ?? []).some(({ key }) => !isReadable(key));
       return result;
     } catch (error) {
       const keys = isSavepointError(error, "CONFLICT") ? (error.details["keys"] as readonly string[]) : [];

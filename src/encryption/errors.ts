@@ -33,3 +33,26 @@ export function damagedEncryption(url: string, what: string): SavepointError<"DA
     `Cannot decrypt the store ${url}: ${what}. Restore the store from a backup. Nothing was changed.`,
   );
 }
+
+/** The error for a key provider that failed, or returned something else than bytes. @param name that of the key */
+export function providerFailed(
+  name: string,
+  method: "wrap" | "unwrap",
+  what: string,
+  cause?: unknown,
+): SavepointError<"UNAVAILABLE"> {
+  return new SavepointError(
+    "UNAVAILABLE",
+    `\`${method}\` of the key provider cannot be used for the key ${JSON.stringify(name)}: ${what}. Nothing was changed.`,
+    { cause, details: { name } },
+  );
+}
+
+/** The error for a wrapped key whose bytes are those of another key. */
+export function wrappedKeyDamaged(name: string, fingerprint: string): SavepointError<"DAMAGED"> {
+  return new SavepointError(
+    "DAMAGED",
+    `The wrapped key ${JSON.stringify(name)} with the fingerprint ${fingerprint} is that of another key: its record was changed, or \`unwrap\` of the key provider returned other bytes. Nothing was changed.`,
+    { details: { name, fingerprint } },
+  );
+}

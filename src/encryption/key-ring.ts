@@ -1,6 +1,7 @@
 /** The option `encryption`: the keys of the application, or a provider that keeps them. */
 import { randomBytes } from "node:crypto";
-import { invalidArgument, validateFields } from "../util/index.js";
+import { invalidArgument, Mutex, validateFields } from "../util/index.js";
+import { providerFailed, wrappedKeyDamaged } from "./errors.js";
 import { KEY_BYTES, MasterKey } from "./master-key.js";
 
 /**
@@ -92,13 +93,19 @@ class ProviderRing implements KeyRing {
   /** By fingerprint. */
   readonly #keys = new Map<string, MasterKey>();
   #created: CurrentKey | undefined;
+  /** One call creates the key, and the others get it: each of them stores it. */
+  readonly #order = new Mutex();
 
   constructor(current: string, provider: KeyProvider) {
     this.#current = current;
     this.#provider = provider;
   }
 
-  async current(stored: () => Promise<readonly WrappedMasterKey[]>): Promise<CurrentKey> {
+  current(stored: () => Promise<readonly WrappedMasterKey[]>): Promise<CurrentKey> {
+    return this.#order.run(() => this.#findOrCreate(stored));
+  }
+
+  async #findOrCreate(stored: () => Promise<readonly WrappedMasterKey[]>): Promise<CurrentKey> {
     for (const key of this.#keys.values()) if (key.name === this.#current && key !== this.#created?.key) return { key };
     for (const wrapped of await stored()) {
       if (wrapped.name !== this.#current) continue;
@@ -108,7 +115,7 @@ class ProviderRing implements KeyRing {
     }
     if (this.#created) return this.#created;
     const bytes = randomBytes(KEY_BYTES);
-    const wrapped = await this.#provider.wrap(this.#current, bytes);
+    const wrapped = await this.#ask("wrap", this.#current, bytes);
     const key = new MasterKey(bytes, this.#current);
     this.#keys.set(key.fingerprint, key);
     return (this.#created = { key, unstored: { fingerprint: key.fingerprint, name: this.#current, wrapped } });
@@ -118,13 +125,29 @@ class ProviderRing implements KeyRing {
     const known = this.#keys.get(fingerprint);
     if (known) return known;
     const wrapped = await stored();
-    const key = wrapped && (await this.#unwrap(wrapped));
-    return key?.fingerprint === fingerprint ? key : undefined;
+    return wrapped && this.#unwrap(wrapped);
   }
 
-  async #unwrap({ name, wrapped }: WrappedMasterKey): Promise<MasterKey> {
-    const key = new MasterKey(await this.#provider.unwrap(name, wrapped), name);
+  /** The key of a stored record. Another key than the record names was never stored: what it encrypts would be lost. */
+  async #unwrap({ fingerprint, name, wrapped }: WrappedMasterKey): Promise<MasterKey> {
+    const bytes = await this.#ask("unwrap", name, wrapped);
+    if (bytes.length !== KEY_BYTES) throw providerFailed(name, "unwrap", `it returned ${bytes.length} bytes`);
+    const key = new MasterKey(bytes, name);
+    if (key.fingerprint !== fingerprint) throw wrappedKeyDamaged(name, fingerprint);
     this.#keys.set(key.fingerprint, key);
     return key;
+  }
+
+  /** Asks the provider. Its answers are as little trusted as any other input. */
+  async #ask(method: "wrap" | "unwrap", name: string, bytes: Uint8Array): Promise<Uint8Array> {
+    let result: unknown;
+    try {
+      result = await this.#provider[method](name, bytes);
+    } catch (error) {
+      throw providerFailed(name, method, "it failed", error);
+    }
+    if (!(result instanceof Uint8Array))
+      throw providerFailed(name, method, `it returned a value of type ${typeof result}`);
+    return result;
   }
 }

@@ -2,9 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { ENCRYPTION_KEY, STORE_DATA_KEY } from "../records/index.js";
-import type { KeyRange, RecordResult, Store } from "../store/index.js";
+import { type KeyRange, type RecordResult, scan, SEAL_MARKER, type Store } from "../store/index.js";
+import { unlessConflict } from "../util/index.js";
 import { currentMasterKey, DataKeys } from "./data-keys.js";
 import { notEncrypted } from "./errors.js";
+import { isEncryptionRecord, isReadable } from "./key-kinds.js";
 import type { KeyRing } from "./key-ring.js";
 import { KEY_BYTES } from "./master-key.js";
 import { encodeDataKey, encodeHeader, type Header, placeOfDataKey } from "./records.js";
@@ -27,13 +29,42 @@ export async function openDataKeys(store: Store, ring: KeyRing, isWritable: bool
   if (header) return DataKeys.open(store, ring, header);
   const [any] = await store.list(EVERYTHING, { limit: 1 });
   if (any || !isWritable) throw notEncrypted(store.url);
-  return createEncryption(store, ring, "ready");
+  const keys = await createEncryption(store, ring, "ready");
+  await requireNoPlainData(store, keys);
+  return keys;
+}
+
+/**
+ * Takes the encryption back if a process without a key has saved something between finding the store empty and creating the header.
+ * After the header, no process without a key can save content.
+ */
+async function requireNoPlainData(store: Store, keys: DataKeys): Promise<void> {
+  let isUsed = false;
+  let isPlain = false;
+  for await (const record of scan(store, EVERYTHING)) {
+    if (!("value" in record) || isEncryptionRecord(record.key) || isReadable(record.key)) continue;
+    if (record.value.startsWith(SEAL_MARKER)) isUsed = true;
+    else isPlain = true;
+  }
+  if (!isPlain) return;
+  // Another process with the key may have used the header already: its data must not lose their key.
+  if (!isUsed) {
+    const checks = [{ key: ENCRYPTION_KEY, value: keys.headerValue }];
+    // Another process that has found the same may be faster.
+    await unlessConflict(store.commit({ checks, deletes: [ENCRYPTION_KEY, STORE_DATA_KEY] }));
+  }
+  throw notEncrypted(store.url);
 }
 
 /** Creates the records of the encryption; uses those of another process if it has created them first. */
 export async function createEncryption(store: Store, ring: KeyRing, state: Header["state"]): Promise<DataKeys> {
   const { key, puts } = await currentMasterKey(store, ring);
-  const header: Header = { store: randomBytes(STORE_ID_BYTES).toString("base64url"), key: key.fingerprint, state };
+  const header: Header = {
+    store: randomBytes(STORE_ID_BYTES).toString("base64url"),
+    key: key.fingerprint,
+    former: [],
+    state,
+  };
   const wrapped = key.wrap(randomBytes(KEY_BYTES), placeOfDataKey(header, STORE_DATA_KEY));
   try {
     await store.commit({

@@ -1,6 +1,6 @@
 /** The records of the encryption: the header, wrapped data keys, and the wrapped master keys of a provider. */
 import { parseRecord } from "../records/index.js";
-import { isString, objectOf, oneOf } from "../util/index.js";
+import { isString, listOf, objectOf, oneOf } from "../util/index.js";
 import type { MasterKey } from "./master-key.js";
 import type { WrappedMasterKey } from "./key-ring.js";
 
@@ -12,6 +12,11 @@ export interface Header {
   readonly store: string;
   /** The fingerprint of the current master key. */
   readonly key: string;
+  /**
+   * The fingerprints of earlier master keys. A process whose ring still names one of them as current uses {@link key} instead, so
+   * that nothing is encrypted with a former key after a rotation.
+   */
+  readonly former: readonly string[];
   /** `converting` while a plain store is being encrypted: some of its data is still plain. */
   readonly state: "ready" | "converting";
 }
@@ -20,18 +25,19 @@ const isHeader = objectOf({
   format: oneOf(FORMAT),
   store: isString,
   key: isString,
+  former: listOf(isString),
   state: oneOf("ready", "converting"),
   mac: isString,
 });
 
-function signedText({ store, key, state }: Header): string {
-  return JSON.stringify({ format: FORMAT, store, key, state });
+function signedText({ store, key, former, state }: Header): string {
+  return JSON.stringify({ format: FORMAT, store, key, former, state });
 }
 
 /** @param key the current master key, which authenticates the header */
 export function encodeHeader(header: Header, key: MasterKey): string {
-  const { store, state } = header;
-  return JSON.stringify({ format: FORMAT, store, key: header.key, state, mac: key.sign(signedText(header)) });
+  const { store, former, state } = header;
+  return JSON.stringify({ format: FORMAT, store, key: header.key, former, state, mac: key.sign(signedText(header)) });
 }
 
 /** Parses the header without authenticating it, because it names the key that authenticates it. */

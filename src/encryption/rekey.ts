@@ -6,7 +6,7 @@ import { retryOnConflict } from "../util/index.js";
 import { countDataKeys, type DataKeys, currentMasterKey, isDataKeyRecord } from "./data-keys.js";
 import { damagedEncryption } from "./errors.js";
 import type { MasterKey } from "./master-key.js";
-import { decodeDataKey, encodeDataKey, encodeHeader, placeOfDataKey } from "./records.js";
+import { decodeDataKey, encodeDataKey, encodeHeader, type Header, placeOfDataKey } from "./records.js";
 
 /** The progress of a change of keys. */
 export interface RekeyProgress {
@@ -32,6 +32,8 @@ export interface RekeyReport {
 
 /** How many data keys are replaced in one commit. */
 const BATCH = 64;
+/** The most former keys that the header names. */
+const MAX_FORMER = 256;
 
 /**
  * Encrypts all data keys again, with the current key of the ring. The header is changed first, so that no process creates a data
@@ -62,7 +64,7 @@ async function switchHeader(store: Store, keys: DataKeys, key: MasterKey, puts: 
   await retryOnConflict(async (attempt) => {
     if (attempt > 1) await keys.reloadHeader();
     if (keys.header.key === key.fingerprint && puts.length === 0) return;
-    const header = { ...keys.header, key: key.fingerprint };
+    const header = { ...keys.header, key: key.fingerprint, former: formerKeys(keys.header, key) };
     const value = encodeHeader(header, key);
     await store.commit({
       checks: [{ key: ENCRYPTION_KEY, value: keys.headerValue }],
@@ -70,6 +72,12 @@ async function switchHeader(store: Store, keys: DataKeys, key: MasterKey, puts: 
     });
     keys.adoptHeader(header, value);
   });
+}
+
+/** The former keys after a change to another key. */
+function formerKeys({ key, former }: Header, next: MasterKey): readonly string[] {
+  const { fingerprint } = next;
+  return [...new Set([...former, key])].filter((each) => each !== fingerprint).slice(-MAX_FORMER);
 }
 
 /** Encrypts some data keys again. Returns how many had another master key. */

@@ -24,7 +24,12 @@ export interface Started {
 }
 
 export function startChild(workload: string, ...args: unknown[]): Started {
-  const child = spawn(process.execPath, [program, workload, JSON.stringify(args)], { stdio: "pipe" });
+  return startProgram(program, workload, ...args);
+}
+
+/** Starts another program than the one of these tests, with a job and its arguments. */
+export function startProgram(path: string, job: string, ...args: unknown[]): Started {
+  const child = spawn(process.execPath, [path, job, JSON.stringify(args)], { stdio: "pipe" });
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));

@@ -1,6 +1,7 @@
 /** Looks at what processes left behind. */
 import assert from "node:assert/strict";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
+import { encryptionOf } from "../support/crash-keys.mjs";
 import { hashOf } from "./workload.mjs";
 
 /** A checkpoint that a process has said is saved. */
@@ -38,7 +39,7 @@ export class Survivors {
   async check({ all }: { all: boolean }): Promise<void> {
     const events: DamageEvent[] = [];
     const on = { damage: (event: DamageEvent) => void events.push(event) };
-    await using sp = await Savepoint.open(this.url, { on });
+    await using sp = await Savepoint.open(this.url, { on, ...encryptionOf() });
     for (const [id, acknowledged] of this.#acknowledged) {
       const session = sp.session(id);
       const infos = await session.history({ allBranches: true, order: "oldest" }).all();

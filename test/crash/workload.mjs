@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { isSavepointError, Savepoint } from "savepoint";
+import { encryptionOf } from "../support/crash-keys.mjs";
 import { withTestHooks } from "../support/test-hooks.mjs";
 
 /** @typedef {{ messages: { id: number; text: string }[]; files: Record<string, string>; note: string; n: number }} State */
@@ -54,7 +55,7 @@ export async function saveForever(url, seed, dieAt) {
   const probe = (/** @type {string} */ point) => {
     if (dieAt?.startsWith(`${point}@`) && countdown-- === 0) process.kill(process.pid, "SIGKILL");
   };
-  const sp = await Savepoint.open(url, withTestHooks({ probe }));
+  const sp = await Savepoint.open(url, withTestHooks({ probe }, encryptionOf()));
   sp.on("damage", (event) => {
     throw new Error(`Damage: ${event.reason}`);
   });

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Savepoint } from "../../src/index.js";
+import { encryptionOf } from "../support/crash-keys.mjs";
 import type { Desk } from "./clerk.mjs";
 import { storeUrl } from "./store-url.mjs";
 
@@ -18,7 +19,7 @@ export async function readRecorded(folder: string): Promise<Set<string>> {
   if (url.startsWith("postgres:")) {
     // What the dead process had sent last may still be on its way, and nothing tells when it has arrived: deliberately a time.
     await sleep(100);
-    await using sp = await Savepoint.open(url, { create: false, durability: "process" });
+    await using sp = await Savepoint.open(url, { create: false, durability: "process", ...encryptionOf() });
     return await recordedIn(sp);
   }
   const copy = `${folder}-copy`;
@@ -26,7 +27,7 @@ export async function readRecorded(folder: string): Promise<Set<string>> {
   execFileSync("cp", ["-r", folder, copy]);
   rmSync(join(copy, "store.db-shm"), { force: true });
   try {
-    await using sp = await Savepoint.open(storeUrl(copy));
+    await using sp = await Savepoint.open(storeUrl(copy), encryptionOf());
     return await recordedIn(sp);
   } finally {
     rmSync(copy, { recursive: true, force: true });

@@ -2,6 +2,7 @@
 // from the beginning after a crash.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Savepoint } from "savepoint";
+import { encryptionOf } from "../support/crash-keys.mjs";
 import { withTestHooks } from "../support/test-hooks.mjs";
 import { createClerk, resultOf } from "./clerk.mjs";
 import { World } from "./world.mjs";
@@ -39,7 +40,10 @@ export function openStore(world) {
         world.note(`damage ${message}: ${String(error)}`),
     },
   };
-  return Savepoint.open(world.url, withTestHooks({ probe: (point) => world.pass(point) }, options));
+  return Savepoint.open(
+    world.url,
+    withTestHooks({ probe: (point) => world.pass(point) }, { ...encryptionOf(), ...options }),
+  );
 }
 
 /** The answer of a user who has checked whether the effect happened. @param {World} world @param {string} session @param {string} branch @param {Question} question */

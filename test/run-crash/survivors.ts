@@ -1,12 +1,13 @@
 /** Checks sessions at the end: intact, completed, and with a history that is readable back to its beginning. */
 import assert from "node:assert/strict";
+import { encryptionOf } from "../support/crash-keys.mjs";
 import { storeUrl } from "./store-url.mjs";
 import { Savepoint } from "../../src/index.js";
 
 export async function checkSessions(folder: string): Promise<void> {
   const damage: string[] = [];
   const on = { damage: ({ reason }: { reason: string }) => void damage.push(reason) };
-  await using sp = await Savepoint.open(storeUrl(folder), { on, durability: "process" });
+  await using sp = await Savepoint.open(storeUrl(folder), { on, durability: "process", ...encryptionOf() });
   for (const compacted of [false, true]) {
     // Garbage collection must keep everything that is still needed.
     if (compacted) await sp.compact();

@@ -176,6 +176,7 @@ export class SqliteStore extends SqliteReader implements Store {
     try {
       await this.#flush();
       await this.texts.purge();
+      this.#connection.run("DELETE FROM savepoint_lost");
       while (!(await this.#rewrite())) {
         if (Date.now() >= deadline) return { pending: this.#pending("the database", "writes to it") };
         await sleep(SCRUB_INTERVAL);
