@@ -1,9 +1,12 @@
 /** Who may use the inspector: attacks by other web pages, by other programs on the machine, and by clients without rights. */
-import { connect } from "node:net";
-import { describe, expect, it } from "vitest";
-import { createInspector, type InspectorOptions } from "../../src/inspector/index.js";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { describe, expect, it, vi } from "vitest";
+import { SavepointError } from "../../src/index.js";
+import { createInspector, type InspectorOptions, toNodeListener } from "../../src/inspector/index.js";
 import { equalsSecret } from "../../src/inspector/http/access.js";
-import { Client, describeFailure, open, rawRequest, serve, TOKEN, useCleanup } from "./lab.js";
+import { atEnd, Client, describeFailure, open, rawRequest, serve, TOKEN, useCleanup } from "./lab.js";
 
 useCleanup();
 
@@ -90,7 +93,28 @@ describe("authorize", () => {
 
   it("that throws accepts nothing", async () => {
     const client = new Client(await open(), { authorize: () => Promise.reject(new Error("no database")) });
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     expect(await client.fail("/api/sessions")).toBe("500 UNEXPECTED");
+    expect(warn).toHaveBeenCalledOnce();
+    warn.mockRestore();
+  });
+
+  it("that throws does not show its error to a client that was not accepted", async () => {
+    const secret = "connect postgres://admin:hunter2@10.0.0.7";
+    const reported: string[] = [];
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation((warning) => void reported.push(String(warning)));
+    for (const error of [new Error(secret), new SavepointError("UNAVAILABLE", secret), secret]) {
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- callers can throw anything
+      const client = new Client(await open(), { authorize: () => Promise.reject(error) });
+      for (const path of ["/", "/api/sessions"]) {
+        const response = await client.send(path);
+        expect(response.status).toBe(500);
+        expect(await response.text()).not.toContain("hunter2");
+      }
+    }
+    // The owner of the server learns why.
+    expect(reported.filter((each) => each.includes("hunter2"))).toHaveLength(6);
+    warn.mockRestore();
   });
 
   it("and a token are both required if both are set", async () => {
@@ -130,6 +154,44 @@ describe("requests of other web pages", () => {
       // Not even the page is served for them.
       expect([400, 403], host).toContain((await rawRequest(port, "/", { host })).status);
     }
+  });
+
+  it("cannot move the path of a request into its host, past the checks of a server in front", async () => {
+    const sp = await open();
+    const paths: string[] = [];
+    const authorize = (request: Request) => paths.push(new URL(request.url).pathname) > 0;
+    const port = await serve(new Client(sp, { authorize }).inspector);
+    for (const host of ["x/api/meta?", "x/api/meta#", "x\\api\\meta?", "user@x", "x/api", "a b"]) {
+      expect((await rawRequest(port, "/public", { host })).status, host).toBe(400);
+    }
+    expect(paths).toEqual([]);
+  });
+
+  it("that never read their response are disconnected", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    atEnd(() => vi.useRealTimers());
+    let [sent, isCancelled] = [0, false];
+    const endless = (): Response =>
+      new Response(
+        new ReadableStream<Uint8Array>({
+          pull: (controller) => controller.enqueue(new Uint8Array((sent += 65_536) && 65_536)),
+          cancel: () => void (isCancelled = true),
+        }),
+      );
+    const server = createServer(toNodeListener(endless)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    atEnd(() => void server.close());
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+    socket.on("error", () => {});
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    const before = sent;
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(isCancelled).toBe(false);
+    expect(sent).toBe(before);
+    await vi.advanceTimersByTimeAsync(2000);
+    await vi.waitFor(() => expect(isCancelled).toBe(true));
+    socket.destroy();
   });
 
   it("are refused by their origin, also with the token and for reads", async () => {
