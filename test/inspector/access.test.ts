@@ -422,6 +422,33 @@ describe("hostile requests", () => {
     expect(await describeFailure(await client.sendJson("/api/sessions/s/fork", {}, announced))).toBe("413 TOO_LARGE");
   });
 
+  it("that are nested deeply or have a very long path are rejected with a short message", async () => {
+    const sp = await open();
+    await sp.session("s").save({ n: 1 });
+    const client = new Client(sp, { write: true });
+    const send = async (body: string): Promise<string> => {
+      const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+      const response = await client.send("/api/sessions/s/preview", init);
+      const text = await response.text();
+      expect(text.length).toBeLessThan(10_000);
+      return `${response.status} ${(JSON.parse(text) as { error: { code: string } }).error.code}`;
+    };
+    const levels = 200_000;
+    const deep = [`${"[".repeat(levels)}${"]".repeat(levels)}`, `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`];
+    for (const value of deep) {
+      expect(await send(`{"checkpoint":0,"state":${value}}`)).toBe("400 INVALID_ARGUMENT");
+      const change = `{"op":"add","path":"/x","value":${value}}`;
+      expect(await send(`{"checkpoint":0,"changes":[${change}]}`)).toBe("400 INVALID_ARGUMENT");
+    }
+    const path = "/a".repeat(levels);
+    expect(await send(`{"checkpoint":0,"changes":[{"op":"add","path":"${path}","value":1}]}`)).toBe(
+      "400 INVALID_ARGUMENT",
+    );
+    // Brackets in strings are no levels.
+    const brackets = JSON.stringify(`\\"${"[".repeat(levels)}`);
+    expect((await client.sendJson("/api/sessions/s/preview", { checkpoint: 0, state: brackets })).status).toBe(200);
+  });
+
   it("that are no HTTP do not end the server", async () => {
     const port = await served();
     for (const text of [
