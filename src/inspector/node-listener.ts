@@ -5,6 +5,9 @@ import { Readable } from "node:stream";
 /** A handler of `Request` and `Response`, such as that of `createInspector()`. */
 export type FetchHandler = (request: Request) => Promise<Response> | Response;
 
+/** A client that reads nothing for this long is disconnected, in milliseconds: what waits for it takes memory. */
+const MAX_STALL = 60_000;
+
 /**
  * Makes a listener for `http.createServer()` of a handler.
  *
@@ -43,13 +46,17 @@ async function serve(handler: FetchHandler, message: IncomingMessage, response: 
   response.end();
 }
 
+/** A host with anything else could contain a part of the path, and bypass a server in front that checks paths. */
+const HOST = /^[\w.~%:[\]-]+$/;
+
 /** The request of a message; `undefined` if its address or its host is no URL. */
 function toRequest(message: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers, socket } = message;
   const scheme = "encrypted" in socket ? "https" : "http";
   // An address such as "//evil.example/" would be read as a host.
-  const address = `${scheme}://${headers.host ?? "localhost"}${url.startsWith("/") ? url : "/"}`;
-  if (headers.host === "" || !URL.canParse(address)) return undefined;
+  const { host = "localhost" } = headers;
+  const address = `${scheme}://${host}${url.startsWith("/") ? url : "/"}`;
+  if (!HOST.test(host) || !URL.canParse(address)) return undefined;
   const fields = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || name.startsWith(":")) continue;
@@ -74,9 +81,18 @@ function toNodeHeaders(headers: Headers): Record<string, string | string[]> {
   return { ...Object.fromEntries(headers), ...(cookies.length > 0 && { "set-cookie": cookies }) };
 }
 
+/** Resolves when the client can be sent more, or has gone. */
 async function drained(response: ServerResponse): Promise<void> {
+  const timer = setTimeout(() => response.destroy(), MAX_STALL);
+  timer.unref();
   await new Promise<void>((resolve) => {
-    response.once("drain", resolve);
-    response.once("close", resolve);
+    const finish = (): void => {
+      response.off("drain", finish);
+      response.off("close", finish);
+      resolve();
+    };
+    response.once("drain", finish);
+    response.once("close", finish);
   });
+  clearTimeout(timer);
 }

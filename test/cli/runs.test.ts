@@ -325,6 +325,40 @@ describe("kill -9", () => {
     expect(done()).toEqual(["pay", "pay"]);
   });
 
+  it("an interrupted tool fails with the reason of answer --failed, and is not executed again", async () => {
+    await dieWhilePaying();
+    await tool().json(["recover", ...agents]);
+    await tool().fail(["answer", "p", "--failed", "declined", "--happened"], 2);
+    await tool().fail(["answer", "p", "--failed", "declined", "--result", "1"], 2);
+    await tool().fail(["answer", "p", "--tool", "call-1", "--result", "1", "--failed", "declined"], 2);
+    expect(await tool().json(["answer", "p", "--failed", "declined"])).toMatchObject({ value: { failed: "declined" } });
+    expect(await tool().json(["recover", ...agents], 1)).toMatchObject([
+      { status: "failed", reason: "SavepointError: declined" },
+    ]);
+    expect(done()).toEqual(["pay"]);
+  });
+
+  it("answer --failed is rejected for a question that is not about a tool", async () => {
+    await tool().json(begin("asker", "a", 1));
+    expect((await tool().fail(["answer", "a", "--failed", "no"], 2)).message).toContain("not about a tool");
+  });
+
+  it("requeue schedules an interrupted and a failed run once, and no other", async () => {
+    await dieWhilePaying();
+    expect(await tool().json(["requeue", "p"])).toEqual({ session: "p", requeued: true });
+    expect(await tool().json(["requeue", "p"])).toEqual({ session: "p", requeued: false });
+    expect(await tool().text(["requeue", "p"])).toContain("Nothing was scheduled");
+    expect(await tool().json(["queue"])).toMatchObject([{ sessionId: "p" }]);
+    await tool().json(begin("unlucky", "u", 1), 1);
+    const { stdout, stderr } = await tool().on(["requeue", "u"]);
+    expect(stdout).toContain("the next worker resumes it");
+    expect(stderr).toContain("start a worker for agent unlucky");
+    await tool().json(begin("worker", "w", 1));
+    expect(await tool().json(["requeue", "w"])).toEqual({ session: "w", requeued: false });
+    await tool().fail(["requeue", "w", "--branch", "nothing"], 4);
+    await tool().fail(["requeue", "nothing"], 4);
+  });
+
   it("a fork can replace the results of a tool", async () => {
     await tool().json(begin("payer", "p", 5));
     const results = tool().file("results.json", JSON.stringify({ "call-1": "refused" }));

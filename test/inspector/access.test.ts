@@ -1,9 +1,12 @@
 /** Who may use the inspector: attacks by other web pages, by other programs on the machine, and by clients without rights. */
-import { connect } from "node:net";
-import { describe, expect, it } from "vitest";
-import { createInspector, type InspectorOptions } from "../../src/inspector/index.js";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { describe, expect, it, vi } from "vitest";
+import { SavepointError } from "../../src/index.js";
+import { createInspector, type InspectorOptions, toNodeListener } from "../../src/inspector/index.js";
 import { equalsSecret } from "../../src/inspector/http/access.js";
-import { Client, describeFailure, open, rawRequest, serve, TOKEN, useCleanup } from "./lab.js";
+import { atEnd, Client, describeFailure, open, rawRequest, serve, TOKEN, useCleanup } from "./lab.js";
 
 useCleanup();
 
@@ -90,7 +93,28 @@ describe("authorize", () => {
 
   it("that throws accepts nothing", async () => {
     const client = new Client(await open(), { authorize: () => Promise.reject(new Error("no database")) });
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     expect(await client.fail("/api/sessions")).toBe("500 UNEXPECTED");
+    expect(warn).toHaveBeenCalledOnce();
+    warn.mockRestore();
+  });
+
+  it("that throws does not show its error to a client that was not accepted", async () => {
+    const secret = "connect postgres://admin:hunter2@10.0.0.7";
+    const reported: string[] = [];
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation((warning) => void reported.push(String(warning)));
+    for (const error of [new Error(secret), new SavepointError("UNAVAILABLE", secret), secret]) {
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- callers can throw anything
+      const client = new Client(await open(), { authorize: () => Promise.reject(error) });
+      for (const path of ["/", "/api/sessions"]) {
+        const response = await client.send(path);
+        expect(response.status).toBe(500);
+        expect(await response.text()).not.toContain("hunter2");
+      }
+    }
+    // The owner of the server learns why.
+    expect(reported.filter((each) => each.includes("hunter2"))).toHaveLength(6);
+    warn.mockRestore();
   });
 
   it("and a token are both required if both are set", async () => {
@@ -130,6 +154,44 @@ describe("requests of other web pages", () => {
       // Not even the page is served for them.
       expect([400, 403], host).toContain((await rawRequest(port, "/", { host })).status);
     }
+  });
+
+  it("cannot move the path of a request into its host, past the checks of a server in front", async () => {
+    const sp = await open();
+    const paths: string[] = [];
+    const authorize = (request: Request) => paths.push(new URL(request.url).pathname) > 0;
+    const port = await serve(new Client(sp, { authorize }).inspector);
+    for (const host of ["x/api/meta?", "x/api/meta#", "x\\api\\meta?", "user@x", "x/api", "a b"]) {
+      expect((await rawRequest(port, "/public", { host })).status, host).toBe(400);
+    }
+    expect(paths).toEqual([]);
+  });
+
+  it("that never read their response are disconnected", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    atEnd(() => vi.useRealTimers());
+    let [sent, isCancelled] = [0, false];
+    const endless = (): Response =>
+      new Response(
+        new ReadableStream<Uint8Array>({
+          pull: (controller) => controller.enqueue(new Uint8Array((sent += 65_536) && 65_536)),
+          cancel: () => void (isCancelled = true),
+        }),
+      );
+    const server = createServer(toNodeListener(endless)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    atEnd(() => void server.close());
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+    socket.on("error", () => {});
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    const before = sent;
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(isCancelled).toBe(false);
+    expect(sent).toBe(before);
+    await vi.advanceTimersByTimeAsync(2000);
+    await vi.waitFor(() => expect(isCancelled).toBe(true));
+    socket.destroy();
   });
 
   it("are refused by their origin, also with the token and for reads", async () => {
@@ -358,6 +420,33 @@ describe("hostile requests", () => {
     expect(pulled).toBeLessThan(30);
     const announced = { "content-length": String(1e12) };
     expect(await describeFailure(await client.sendJson("/api/sessions/s/fork", {}, announced))).toBe("413 TOO_LARGE");
+  });
+
+  it("that are nested deeply or have a very long path are rejected with a short message", async () => {
+    const sp = await open();
+    await sp.session("s").save({ n: 1 });
+    const client = new Client(sp, { write: true });
+    const send = async (body: string): Promise<string> => {
+      const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+      const response = await client.send("/api/sessions/s/preview", init);
+      const text = await response.text();
+      expect(text.length).toBeLessThan(10_000);
+      return `${response.status} ${(JSON.parse(text) as { error: { code: string } }).error.code}`;
+    };
+    const levels = 200_000;
+    const deep = [`${"[".repeat(levels)}${"]".repeat(levels)}`, `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`];
+    for (const value of deep) {
+      expect(await send(`{"checkpoint":0,"state":${value}}`)).toBe("400 INVALID_ARGUMENT");
+      const change = `{"op":"add","path":"/x","value":${value}}`;
+      expect(await send(`{"checkpoint":0,"changes":[${change}]}`)).toBe("400 INVALID_ARGUMENT");
+    }
+    const path = "/a".repeat(levels);
+    expect(await send(`{"checkpoint":0,"changes":[{"op":"add","path":"${path}","value":1}]}`)).toBe(
+      "400 INVALID_ARGUMENT",
+    );
+    // Brackets in strings are no levels.
+    const brackets = JSON.stringify(`\\"${"[".repeat(levels)}`);
+    expect((await client.sendJson("/api/sessions/s/preview", { checkpoint: 0, state: brackets })).status).toBe(200);
   });
 
   it("that are no HTTP do not end the server", async () => {

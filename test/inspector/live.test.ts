@@ -1,6 +1,7 @@
 /** Live events: to all clients, without polling for nobody, and without gaps after a reconnection. */
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { message } from "../../src/index.js";
+import { LiveHub } from "../../src/inspector/live/hub.js";
 import { Poller } from "../../src/inspector/live/poller.js";
 import { defineShop, EventReader, hangingTool } from "./agents.js";
 import { Client, newFolder, open, serve, TOKEN, useCleanup } from "./lab.js";
@@ -145,6 +146,30 @@ describe("a client", () => {
 });
 
 describe("polling", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("ends a while after a subscription was rejected, because one of its topics does not exist", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval"] });
+    let isClosed = false;
+    const hub = new LiveHub("test", (name) => {
+      if (name === "bogus") throw new Error("There is no such topic.");
+      return {
+        name,
+        event: "queue",
+        pace: { fast: 300, slow: 2000 },
+        poll: () => Promise.resolve(false),
+        current: () => undefined,
+        close: () => (isClosed = true),
+      };
+    });
+    expect(() => hub.connect(["queue", "bogus"], undefined, new AbortController().signal)).toThrow("no such topic");
+    expect(hub.find("queue")).toBeDefined();
+    await vi.advanceTimersByTimeAsync(31_000);
+    expect(hub.find("queue")).toBeUndefined();
+    expect(isClosed).toBe(true);
+    await hub.close();
+  });
+
   it("becomes slower without changes, and continues at once when it is poked", async () => {
     let polls = 0;
     let hasChanged = false;

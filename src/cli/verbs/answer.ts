@@ -14,6 +14,7 @@ interface Options {
   readonly text?: string;
   readonly happened?: boolean;
   readonly result?: unknown;
+  readonly failed?: string;
   readonly question?: string;
   readonly tool?: string;
   readonly dropToolCalls?: boolean;
@@ -29,6 +30,7 @@ export const answer = defineVerb<Options>({
     ["savepoint answer order-88 --text yes", "answer without a prompt"],
     ["savepoint answer order-88 --happened --result '\"receipt 7\"'", "an interrupted tool did happen"],
     ["savepoint answer order-88 --no-happened", "it did not happen: execute it again"],
+    ['savepoint answer order-88 --failed "the card was declined"', "it failed: the agent gets this error"],
     ["savepoint answer chat-7 --tool call_1 --result '\"paid\"'", "give a tool call in saved messages its result"],
     ["savepoint answer chat-7 --drop-tool-calls", "remove the tool calls without a result"],
   ],
@@ -40,6 +42,7 @@ export const answer = defineVerb<Options>({
       .option("--happened", "the interrupted tool did happen")
       .option("--no-happened", "the interrupted tool did not happen")
       .option("--result <json>", "with --happened or --tool: what the tool returned", parseJson)
+      .option("--failed <reason>", "the interrupted tool failed: its call throws OUTCOME_UNKNOWN with this reason")
       .option("--tool <id>", "give a tool call in the messages of a session without a run the --result")
       .option(
         "--drop-tool-calls",
@@ -59,7 +62,8 @@ export const answer = defineVerb<Options>({
     const questions = branch === undefined || branch === "main" ? info.questions : await questionsOf(sp, id, branch);
     const question = questions.find((each) => questionId === undefined || each.id === questionId);
     const answered = answerFrom(options);
-    if (options.happened !== undefined && question?.kind === "ask") {
+    const isOutcome = options.happened !== undefined || options.failed !== undefined;
+    if (isOutcome && question?.kind === "ask") {
       throw usageError(`The question is not about a tool: ${question.text} Answer it with --value or --text.`);
     }
     if (!question && info.status === "waiting" && isThread(info)) throw usageError(describeThread(id));
@@ -87,11 +91,11 @@ export const answer = defineVerb<Options>({
 
 /** Gives a tool call in the messages of the head its result, or removes all calls without one. */
 async function resolveCalls(cli: Cli, sp: Savepoint, { id, status }: SessionInfo, options: Options): Promise<void> {
-  const { tool, dropToolCalls = false, result, value, text, happened, question, branch } = options;
+  const { tool, dropToolCalls = false, result, value, text, happened, failed, question, branch } = options;
   if (dropToolCalls && tool !== undefined) throw usageError("Pass only one of --tool and --drop-tool-calls.");
   if (tool !== undefined && result === undefined) throw usageError("--tool needs --result.");
   if (dropToolCalls && result !== undefined) throw usageError("--drop-tool-calls cannot be combined with --result.");
-  if ([value, text, happened, question].some((each) => each !== undefined)) {
+  if ([value, text, happened, failed, question].some((each) => each !== undefined)) {
     throw usageError("--tool and --drop-tool-calls cannot be combined with the answer to a question.");
   }
   if (!IDLE.includes(status)) {
@@ -151,11 +155,14 @@ async function questionsOf(sp: Savepoint, id: string, branch: string): Promise<r
 }
 
 /** The answer in the options, if there is one. */
-function answerFrom({ value, text, happened, result }: Options): { value: unknown } | undefined {
-  const answers = [value, text, happened].filter((each) => each !== undefined);
-  if (answers.length > 1) throw usageError("Pass only one of --value, --text, --happened and --no-happened.");
+function answerFrom({ value, text, happened, result, failed }: Options): { value: unknown } | undefined {
+  const answers = [value, text, happened, failed].filter((each) => each !== undefined);
+  if (answers.length > 1) {
+    throw usageError("Pass only one of --value, --text, --happened, --no-happened and --failed.");
+  }
   if (result !== undefined && happened !== true) throw usageError("--result needs --happened.");
   if (happened !== undefined) return { value: { happened, ...(result !== undefined && { result }) } };
+  if (failed !== undefined) return { value: { failed } };
   if (text !== undefined) return { value: text };
   return value === undefined ? undefined : { value };
 }
@@ -164,7 +171,7 @@ function answerFrom({ value, text, happened, result }: Options): { value: unknow
 async function prompt(cli: Cli, question: Question): Promise<{ value: unknown } | undefined> {
   if (!cli.output.interactive) {
     throw usageError(
-      `The session asks: ${question.text} There is no terminal to answer on: pass ${question.kind === "unknown" ? "--happened (with --result <json>, if the caller needs what it returned) or --no-happened" : "--value or --text"}.`,
+      `The session asks: ${question.text} There is no terminal to answer on: pass ${question.kind === "unknown" ? "--happened (with --result <json>, if the caller needs what it returned), --no-happened or --failed <reason>" : "--value or --text"}.`,
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");

@@ -28,6 +28,7 @@ import { queue } from "./queue.js";
 import { recover } from "./recover.js";
 import { rekey } from "./rekey.js";
 import { repair } from "./repair.js";
+import { requeue } from "./requeue.js";
 import { restore } from "./restore.js";
 import { rewind } from "./rewind.js";
 import { run } from "./run.js";
@@ -69,6 +70,7 @@ export const VERBS: readonly Verb[] = [
   worker,
   answer,
   cancel,
+  requeue,
   backup,
   verify,
   repair,

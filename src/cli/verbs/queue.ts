@@ -62,8 +62,10 @@ export const queue = defineVerb<Options>({
     if (seen.has("interrupted")) output.note(`To resume what is interrupted, ${suggestResume(cli)}`);
     const quarantined = seen.get("quarantined");
     if (quarantined) {
-      const call = `sp.run(${quarantined.agent}, { session: ${JSON.stringify(quarantined.sessionId)}, resume: true })`;
-      output.note(`To try a quarantined session once more: ${call}`);
+      const branch = quarantined.branch === "main" ? [] : ["--branch", quarantined.branch];
+      output.note(
+        `To try a quarantined session once more: ${cli.suggest("requeue", [quarantined.sessionId], ...branch)}`,
+      );
     }
   },
 });

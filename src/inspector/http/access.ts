@@ -49,8 +49,18 @@ export async function checkIdentity(request: Request, rules: AccessRules): Promi
       );
     }
   }
-  if (authorize && (await authorize(request)) !== true) {
+  if (authorize && (await isAuthorized(authorize, request)) !== true) {
     throw new HttpError(401, "UNAUTHORIZED", "Sign in first: the server does not accept this request.");
+  }
+}
+
+/** Calls `authorize`. Its error is a warning of the process: the client, which was not accepted, gets none of it. */
+async function isAuthorized(authorize: NonNullable<AccessRules["authorize"]>, request: Request): Promise<boolean> {
+  try {
+    return await authorize(request);
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : new Error(String(error)));
+    throw new HttpError(500, "UNEXPECTED", "`authorize` has thrown an error. The server has reported it as a warning.");
   }
 }
 

@@ -51,6 +51,9 @@ const STATUSES: Readonly<Partial<Record<SavepointErrorCode, number>>> = {
   UNAVAILABLE: 503,
 };
 
+/** Messages quote what was sent, such as a path. A longer message is cut, in characters. */
+const MAX_MESSAGE = 4000;
+
 /** The response to an error: its status, its code and its message. */
 export function describeHttpError(error: unknown): {
   readonly status: number;
@@ -59,7 +62,7 @@ export function describeHttpError(error: unknown): {
 } {
   if (error instanceof HttpError) return { status: error.status, code: error.code, message: error.message };
   if (isSavepointError(error)) {
-    return { status: STATUSES[error.code] ?? 500, code: error.code, message: error.message };
+    return { status: STATUSES[error.code] ?? 500, code: error.code, message: error.message.slice(0, MAX_MESSAGE) };
   }
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { status: 500, code: "UNEXPECTED", message: `The inspector failed: ${message}` };

@@ -4,6 +4,9 @@ import { badRequest, HttpError } from "./errors.js";
 /** The largest body, in bytes: a state that was edited. */
 const MAX_BODY = 16 * 1024 * 1024;
 
+/** The deepest nesting of a body: five times that of a state. Reading a deeper value would overflow the stack. */
+const MAX_NESTING = 1000;
+
 /** The query parameters of a request. Unknown and repeated ones are rejected, so that a typo is noticed. */
 export class Query {
   readonly #values: ReadonlyMap<string, string>;
@@ -69,6 +72,7 @@ export async function readBody(request: Request): Promise<Readonly<Record<string
     throw new HttpError(415, "UNSUPPORTED_MEDIA_TYPE", "Send JSON, with the header `content-type: application/json`.");
   }
   const text = await readText(request);
+  if (isDeeper(text, MAX_NESTING)) throw badRequest(`The body is nested more than ${MAX_NESTING} levels deep.`);
   let body: unknown;
   try {
     body = text === "" ? {} : JSON.parse(text);
@@ -78,6 +82,24 @@ export async function readBody(request: Request): Promise<Readonly<Record<string
   if (typeof body !== "object" || body === null || Array.isArray(body)) throw badRequest("The body must be an object.");
   return body as Readonly<Record<string, unknown>>;
 }
+
+/** Whether JSON has more levels than this. In time linear in its length, also if it is not valid. */
+function isDeeper(json: string, levels: number): boolean {
+  let [depth, isInString] = [0, false];
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at);
+    if (isInString && code === BACKSLASH) at++;
+    else if (code === QUOTE) isInString = !isInString;
+    else if (isInString) continue;
+    else if (code === OPEN_BRACKET || code === OPEN_BRACE) {
+      if (++depth > levels) return true;
+    } else if (code === CLOSE_BRACKET || code === CLOSE_BRACE) depth--;
+  }
+  return false;
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 async function readText(request: Request): Promise<string> {
   const tooLarge = (): HttpError =>

@@ -56,7 +56,7 @@ export class LiveHub {
     if (this.#clients.size >= MAX_CLIENTS) {
       throw new SavepointError("BUSY", `The inspector has ${MAX_CLIENTS} clients. Close some of them.`);
     }
-    const topics = names.map((name) => this.#open(name));
+    const topics = this.#openAll(names);
     const missed = lastId === undefined ? [] : this.#missed(lastId, topics);
     const client: EventStream = new EventStream(signal, () => this.#disconnect(client));
     this.#clients.add(client);
@@ -87,6 +87,18 @@ export class LiveHub {
     this.#isClosed = true;
     for (const client of this.#clients) client.close();
     await Promise.all([...this.#topics.keys()].map((name) => this.#drop(name)));
+  }
+
+  /** Opens all topics, or none: a topic without clients would be polled forever. */
+  #openAll(names: readonly string[]): LiveTopic[] {
+    const opened: LiveTopic[] = [];
+    try {
+      for (const name of names) opened.push(this.#open(name));
+      return opened;
+    } catch (error) {
+      for (const live of opened) this.#lingerUnlessUsed(live);
+      throw error;
+    }
   }
 
   #open(name: string): LiveTopic {
@@ -135,10 +147,13 @@ export class LiveHub {
 
   #disconnect(client: EventStream): void {
     this.#clients.delete(client);
-    for (const [name, live] of this.#topics) {
-      if (!live.clients.delete(client) || live.clients.size > 0) continue;
-      live.linger = setTimeout(() => void this.#drop(name), LINGER).unref();
-    }
+    for (const live of this.#topics.values()) if (live.clients.delete(client)) this.#lingerUnlessUsed(live);
+  }
+
+  #lingerUnlessUsed(live: LiveTopic): void {
+    if (live.clients.size > 0) return;
+    clearTimeout(live.linger);
+    live.linger = setTimeout(() => void this.#drop(live.topic.name), LINGER).unref();
   }
 
   async #drop(name: string): Promise<void> {

@@ -20,6 +20,8 @@ export interface TreeTools {
 
 /** The entries of a large list or object are shown in portions. */
 const PORTION = 200;
+/** Strings that would be taken for another value, such as "42", or for nothing. They are shown with quotes. */
+const LOOKS_LIKE_JSON = /^(-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,10})?|true|false|null|\s{0,40})$/;
 /** Longer strings are folded. */
 const MAX_STRING = 400;
 
@@ -180,6 +182,7 @@ function Leaf({ value, pointer, tools }: PartProps): JSX.Element {
 
 function LongString({ text }: { readonly text: string }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
+  if (LOOKS_LIKE_JSON.test(text)) return <span class="tree-string">{JSON.stringify(text)}</span>;
   if (text.length <= MAX_STRING) return <span class="tree-string">{text}</span>;
   return (
     <span class="tree-string">

@@ -59,7 +59,8 @@ export function QuestionCard({ session, branch, question, onDone }: CardProps): 
   );
 }
 
-function commandFor(session: string): string {
+/** The command that answers in a terminal. */
+export function commandFor(session: string): string {
   const quoted = /^[\w.:@/-]+$/.test(session) ? session : `'${session.replaceAll("'", `'\\''`)}'`;
   return `npx savepoint answer ${quoted}`;
 }

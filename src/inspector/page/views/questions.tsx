@@ -45,7 +45,7 @@ export function Questions(): JSX.Element {
                   {agent !== undefined && <Tag>{agent}</Tag>}
                   <span class="spacer" />
                   <span class="faint">
-                    waits since <Time at={since} />
+                    asked <Time at={since} />
                   </span>
                 </header>
                 {questions.map((question) => (

@@ -212,7 +212,7 @@ function EntryRow({ entry, reload }: { readonly entry: QueueView; readonly reloa
         {branch !== "main" && <Tag>{branch}</Tag>}
         {note !== undefined && <div class="faint">{note}</div>}
       </td>
-      <td class="muted">
+      <td class="muted name">
         {agent}
         {external && <div class="faint">loop of the caller</div>}
       </td>

@@ -12,6 +12,7 @@ import { Callout, Failure, Skeleton } from "../../ui/states.js";
 import { Switch } from "../../ui/tabs.js";
 import { CheckpointHead } from "./checkpoint-head.js";
 import { Messages } from "./messages.js";
+import { PendingCalls } from "./pending-calls.js";
 
 type Part = "messages" | "state" | "both" | "changes";
 const PARTS: readonly (readonly [Part, string])[] = [
@@ -38,12 +39,15 @@ export function CheckpointPane({
   branch,
   seq,
   headSeq,
+  isIdle,
   query,
 }: {
   readonly id: string;
   readonly branch: string;
   readonly seq: number;
   readonly headSeq: number | undefined;
+  /** Whether the branch has no run, so that its tool calls belong to no process. */
+  readonly isIdle: boolean;
   readonly query: URLSearchParams;
 }): JSX.Element {
   const settled = useSettled(seq);
@@ -71,6 +75,9 @@ export function CheckpointPane({
           <>
             {(part === "messages" || part === "both") && <Messages id={id} detail={data} />}
             {(part === "state" || part === "both") && <StateTree id={id} detail={data} />}
+            {part === "messages" && isIdle && data.checkpoint.seq === headSeq && data.pendingToolCalls.length > 0 && (
+              <PendingCalls id={id} branch={branch} calls={data.pendingToolCalls} onDone={reload} />
+            )}
           </>
         )}
       </div>

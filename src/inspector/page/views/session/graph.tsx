@@ -177,7 +177,8 @@ function Row({ node, lane, width, start, position, total, info, heads, isSelecte
 function noteOf({ step, kind }: Node, info: CheckpointView | undefined): string {
   const parts = [`step ${step}`];
   if (kind === "manual") parts.push("saved by hand");
-  if (info?.label !== undefined && info.trigger !== undefined) parts.push(info.trigger);
+  // Of a labelled checkpoint, the title does not say why it was saved. That of a step follows from its number.
+  if (info?.label !== undefined && info.trigger !== undefined && info.trigger !== "step") parts.push(info.trigger);
   if (info?.reason !== undefined) parts.push(info.reason);
   else if (info) parts.push(`+${formatBytes(info.storedBytes)}`);
   return parts.join(" · ");
@@ -208,17 +209,19 @@ function Lanes({
   const x = (index: number): number => Math.min(index, MAX_LANES - 1) * LANE + 10;
   const middle = ROW / 2;
   const own = x(lane.lane);
+  const classOf = (each: number, isFaded: boolean): string => `lane lane-${each % 6}${isFaded ? " faded" : ""}`;
+  const above = (each: number): string => classOf(each, lane.faded.includes(each));
   return (
     <svg class="lanes" width={width * LANE + 8} height={ROW} aria-hidden="true">
       {lane.through.map((each) => (
-        <path key={each} class={`lane lane-${each % 6}`} d={`M${x(each)} 0V${ROW}`} />
+        <path key={each} class={above(each)} d={`M${x(each)} 0V${ROW}`} />
       ))}
-      {lane.hasChild && <path class={`lane own lane-${lane.lane % 6}`} d={`M${own} 0V${middle}`} />}
-      {lane.hasParent && <path class={`lane own lane-${lane.lane % 6}`} d={`M${own} ${middle}V${ROW}`} />}
+      {lane.hasChild && <path class={above(lane.lane)} d={`M${own} 0V${middle}`} />}
+      {lane.hasParent && <path class={classOf(lane.lane, !lane.isLive)} d={`M${own} ${middle}V${ROW}`} />}
       {lane.joins.slice(0, MAX_LANES).map((each) => (
         <path
           key={`join-${each}`}
-          class={`lane lane-${each % 6}`}
+          class={above(each)}
           d={`M${x(each)} 0C${x(each)} ${middle * 0.8} ${own} ${middle * 0.5} ${own} ${middle}`}
         />
       ))}

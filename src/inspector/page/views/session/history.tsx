@@ -9,6 +9,9 @@ import { CheckpointPane } from "./checkpoint.js";
 import { useGraph } from "./graph-data.js";
 import { GraphList } from "./graph.js";
 
+/** Statuses of branches without a run, or whose run has ended. */
+const IDLE: readonly SessionDetail["status"][] = ["open", "completed", "failed"];
+
 export function HistoryPane({
   detail,
   seq,
@@ -18,7 +21,7 @@ export function HistoryPane({
   readonly seq: number | undefined;
   readonly query: URLSearchParams;
 }): JSX.Element {
-  const { session, branches, head, branch } = detail;
+  const { session, branches, head, branch, status } = detail;
   const { id } = session;
   const graph = useGraph(id, branches);
   const selected = seq ?? head?.seq;
@@ -48,7 +51,14 @@ export function HistoryPane({
               All checkpoints
             </Link>
           )}
-          <CheckpointPane id={id} branch={branch} seq={selected} headSeq={head?.seq} query={query} />
+          <CheckpointPane
+            id={id}
+            branch={branch}
+            seq={selected}
+            headSeq={head?.seq}
+            isIdle={IDLE.includes(status)}
+            query={query}
+          />
         </section>
       )}
     </div>

@@ -26,6 +26,10 @@ describe("the lanes of a branch graph", () => {
   it("checkpoints that a rewind removed from the branch are not shown as live", () => {
     const rows = layOut(nodes([4, 1], [3, 2], [2, 1], [1, -1]), [4]);
     expect(rows.map(({ isLive }) => isLive)).toEqual([true, false, false, true]);
+    // All of the line down to the live checkpoint is drawn as left behind, also beside rows of other branches.
+    expect(rows.map(({ faded }) => faded)).toEqual([[], [], [1], [1]]);
+    const beside = layOut(nodes([5, 3], [4, 2], [3, 1], [2, 1], [1, -1]), [5]);
+    expect(beside.map(({ faded }) => faded)).toEqual([[], [], [1], [1], [1]]);
   });
 
   it("end where the parent was pruned", () => {

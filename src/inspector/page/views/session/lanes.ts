@@ -19,6 +19,8 @@ export interface LaneRow {
   readonly hasParent: boolean;
   /** Whether it is an ancestor of the head of a branch. The others were removed from their branches by rewinds. */
   readonly isLive: boolean;
+  /** Lanes whose line above its point comes from a checkpoint that is not live. */
+  readonly faded: readonly number[];
 }
 
 /** Further lanes are not drawn. */
@@ -28,6 +30,8 @@ export const MAX_LANES = 12;
 export function layOut(nodes: Iterable<GraphNode>, heads: Iterable<number>): LaneRow[] {
   /** For each lane, the seq that it leads to. */
   const targets: (number | undefined)[] = [];
+  /** For each lane, whether its line comes from a checkpoint that is not live. */
+  const isFaded: boolean[] = [];
   const live = new Set(heads);
   const rows: LaneRow[] = [];
   for (const { seq, parent } of nodes) {
@@ -44,13 +48,15 @@ export function layOut(nodes: Iterable<GraphNode>, heads: Iterable<number>): Lan
       else if (lane < MAX_LANES) through.push(lane);
     }
     const [first, ...joins] = ending;
+    const faded = [...through, ...ending].filter((each) => isFaded[each]);
     const lane = first ?? (free < 0 ? targets.length : free);
     for (const each of joins) targets[each] = undefined;
     targets[lane] = parent >= 0 ? parent : undefined;
     while (targets.length > 0 && targets.at(-1) === undefined) targets.pop();
     const isLive = live.delete(seq);
     if (isLive && parent >= 0) live.add(parent);
-    rows.push({ lane, through, joins, hasChild: first !== undefined, hasParent: parent >= 0, isLive });
+    isFaded[lane] = !isLive;
+    rows.push({ lane, through, joins, hasChild: first !== undefined, hasParent: parent >= 0, isLive, faded });
   }
   return rows;
 }
