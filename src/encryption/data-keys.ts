@@ -110,7 +110,7 @@ export class DataKeys {
   }
 
   /**
-   * Reads data keys into memory. A missing or damaged one is left out.
+   * Reads data keys into memory. Skips missing and damaged ones.
    *
    * @returns the numbers of damaged ones
    * @throws WRONG_KEY

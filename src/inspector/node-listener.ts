@@ -49,7 +49,7 @@ async function serve(handler: FetchHandler, message: IncomingMessage, response: 
 /** A host with anything else could contain a part of the path, and bypass a server in front that checks paths. */
 const HOST = /^[\w.~%:[\]-]+$/;
 
-/** The request of a message; `undefined` if its address or its host is no URL. */
+/** The request of a message; `undefined` if its address or its host is not a valid URL. */
 function toRequest(message: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers, socket } = message;
   const scheme = "encrypted" in socket ? "https" : "http";

@@ -194,7 +194,7 @@ describe("requests of other web pages", () => {
     socket.destroy();
   });
 
-  it("are refused by their origin, also with the token and for reads", async () => {
+  it("are rejected by their origin, even with the token and for reads", async () => {
     const port = await served({ write: true });
     const own = `http://127.0.0.1:${port}`;
     const call = (origin: string, method = "GET") =>
@@ -449,7 +449,7 @@ describe("hostile requests", () => {
     expect((await client.sendJson("/api/sessions/s/preview", { checkpoint: 0, state: brackets })).status).toBe(200);
   });
 
-  it("that are no HTTP do not end the server", async () => {
+  it("that are not HTTP do not end the server", async () => {
     const port = await served();
     for (const text of [
       "GET / HTTP/1.1\r\nHost: [\r\n\r\n",

@@ -170,7 +170,7 @@ describe("polling", () => {
     await hub.close();
   });
 
-  it("becomes slower without changes, and continues at once when it is poked", async () => {
+  it("becomes slower without changes, and polls at once when a change is reported", async () => {
     let polls = 0;
     let hasChanged = false;
     const poller = new Poller(

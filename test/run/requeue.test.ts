@@ -119,7 +119,7 @@ describe.each(ALL_KINDS)("a requeued run, on $name", (kind) => {
     expect(await codeOf(sp.requeue("open", { branch: fork.branch }))).toBe("INVALID_ARGUMENT");
   });
 
-  it("that is running or waits for an answer is left alone", async () => {
+  it("that is running or waits for an answer is unchanged", async () => {
     const world = new World();
     const reached = world.hangIn("count");
     const agent = counter(world, () => false);

@@ -77,7 +77,7 @@ function toEntry(question: Question, value: unknown, reader: SessionReader): Jou
     if (happened === true) return { ...encode(result), settledBy: "answer" };
     if (happened === false) return { op: "again", index, settledBy: "answer" };
   } else if (typeof failed === "string" && failed !== "" && happened === undefined && result === undefined) {
-    // An effect that fails with another error is executed again if its step is.
+    // An effect that fails with another error is executed again when its step is retried.
     const error = recordError(new SavepointError("OUTCOME_UNKNOWN", failed));
     return { op: "end", index, outcome: { error }, answeredAt, settledBy: "answer" };
   }

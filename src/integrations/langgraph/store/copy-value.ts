@@ -1,4 +1,4 @@
-/** Copies of values, so that neither the caller nor the store changes what the other one has. */
+/** Copies of values, so that the caller and the store never modify the same object. */
 import { SavepointError } from "../../../index.js";
 
 /** At least as deep as any value that can be stored. */
