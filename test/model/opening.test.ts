@@ -182,7 +182,9 @@ describe("events", () => {
     const damaged = new Proxy(store, {
       get(target, name) {
         const member = Reflect.get(target, name) as unknown;
-        if (name === "get") return async (keys: string[]) => keys.map((key) => ({ key, unreadable: event.reason }));
+        if (name === "get")
+          return async (keys: string[]) =>
+            keys.map((key) => (key.startsWith("s\t") ? { key, unreadable: event.reason } : undefined));
         return typeof member === "function" ? (member.bind(target) as unknown) : member;
       },
     });

@@ -181,6 +181,7 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     send: ["same", (sp, n) => sp.send(n.waiting, "x"), (sp, n) => sp.send(n.session, "x", { key: "k" })],
     answer: ["same", (sp, n) => sp.answer(n.waiting, "yes"), (sp, n) => sp.answer(n.session, "yes")],
     cancel: ["same", (sp, n) => sp.cancel(n.waiting), (sp, n) => sp.cancel(n.session, "why")],
+    requeue: ["same", (sp, n) => sp.requeue(n.waiting), (sp, n) => sp.requeue(n.session)],
     watch: ["same", (sp, n) => watchOnce(sp, n.waiting), (sp, n) => watchOnce(sp, n.session)],
     stream: ["same", (sp, n) => streamOnce(sp, n.waiting), (sp, n) => streamOnce(sp, n.session)],
     journal: ["same", (sp, n) => sp.journal(n.waiting).all(), (sp, n) => sp.journal(n.waiting, { all: true }).all()],
@@ -232,6 +233,7 @@ const DECISIONS: Record<string, Record<string, Decision>> = {
     ],
     load: ["same", (sp, n) => sp.sessions.load(n.session), (sp, n) => sp.sessions.load(n.waiting)],
     delete: ["same", (sp, n) => sp.sessions.delete(n.session), (sp, n) => sp.sessions.delete(n.waiting)],
+    bytes: ["same", (sp, n) => sp.sessions.bytes(n.session), (sp, n) => sp.sessions.bytes(n.waiting)],
   },
   agents: {
     save: ["INVALID_ARGUMENT", (sp, n) => sp.agents.save({ id: n.agent, name: "x" })],
