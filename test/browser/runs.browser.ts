@@ -59,6 +59,30 @@ describe("a question", () => {
   });
 });
 
+describe("tool calls without a result", () => {
+  it("in saved messages get a result, and the others are removed", async () => {
+    const { origin, sp } = await serve();
+    const toolCalls = [
+      { id: "c1", name: "charge", arguments: { amount: 9 } },
+      { id: "c2", name: "mail", arguments: {} },
+    ];
+    const messages = [
+      { role: "user", content: "Charge me." },
+      { role: "assistant", content: "I charge.", toolCalls },
+    ];
+    await sp.session("chat").save({ messages });
+    const page = await visit(origin, "/sessions/chat");
+    await page.getByRole("textbox", { name: "What charge returned" }).fill("paid");
+    await page.getByRole("button", { name: "Record this result" }).first().click();
+    await page.getByRole("heading", { name: "1 tool call without a result" }).waitFor();
+    await page.getByRole("button", { name: "Remove the call" }).click();
+    await page.getByRole("region", { name: "Tool calls without a result" }).waitFor({ state: "detached" });
+    const head = await sp.session("chat").latest();
+    expect(head?.pendingToolCalls).toEqual([]);
+    expect(JSON.stringify(head?.state)).toContain("paid");
+  });
+});
+
 describe("what if", () => {
   it("edits a value in place, shows the difference, forks, and opens the fork", async () => {
     const { origin, sp } = await serve();
