@@ -175,7 +175,8 @@ describe("the keyboard", () => {
     await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    expect(await page.evaluate(() => document.activeElement?.getAttribute("role"))).toBe("listbox");
+    // The focus returns a moment after the dialog is gone.
+    await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("role"))).toBe("listbox");
     await page.keyboard.press("g");
     await page.keyboard.press("q");
     await page.getByRole("heading", { name: "Questions" }).waitFor();

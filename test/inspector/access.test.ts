@@ -167,33 +167,6 @@ describe("requests of other web pages", () => {
     expect(paths).toEqual([]);
   });
 
-  it("that never read their response are disconnected", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    atEnd(() => vi.useRealTimers());
-    let [sent, isCancelled] = [0, false];
-    const endless = (): Response =>
-      new Response(
-        new ReadableStream<Uint8Array>({
-          pull: (controller) => controller.enqueue(new Uint8Array((sent += 65_536) && 65_536)),
-          cancel: () => void (isCancelled = true),
-        }),
-      );
-    const server = createServer(toNodeListener(endless)).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    atEnd(() => void server.close());
-    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
-    socket.on("error", () => {});
-    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
-    const before = sent;
-    await vi.advanceTimersByTimeAsync(59_000);
-    expect(isCancelled).toBe(false);
-    expect(sent).toBe(before);
-    await vi.advanceTimersByTimeAsync(2000);
-    await vi.waitFor(() => expect(isCancelled).toBe(true));
-    socket.destroy();
-  });
-
   it("are rejected by their origin, even with the token and for reads", async () => {
     const port = await served({ write: true });
     const own = `http://127.0.0.1:${port}`;
@@ -447,6 +420,33 @@ describe("hostile requests", () => {
     // Brackets in strings are no levels.
     const brackets = JSON.stringify(`\\"${"[".repeat(levels)}`);
     expect((await client.sendJson("/api/sessions/s/preview", { checkpoint: 0, state: brackets })).status).toBe(200);
+  });
+
+  it("of clients that never read the response are ended after a minute", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    atEnd(() => vi.useRealTimers());
+    let [sent, isCancelled] = [0, false];
+    const endless = (): Response =>
+      new Response(
+        new ReadableStream<Uint8Array>({
+          pull: (controller) => controller.enqueue(new Uint8Array((sent += 65_536) && 65_536)),
+          cancel: () => void (isCancelled = true),
+        }),
+      );
+    const server = createServer(toNodeListener(endless)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    atEnd(() => void server.close());
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+    socket.on("error", () => {});
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    const before = sent;
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(isCancelled).toBe(false);
+    expect(sent).toBe(before);
+    await vi.advanceTimersByTimeAsync(2000);
+    await vi.waitFor(() => expect(isCancelled).toBe(true));
+    socket.destroy();
   });
 
   it("that are not HTTP do not end the server", async () => {
