@@ -52,6 +52,6 @@ it("a plain PostgreSQL store that is encrypted has no plain text in any table", 
   expect(await rowsOf(url)).not.toContain("canary");
   expect(await contentOf(sp)).toEqual(content);
   await sp.close();
-  await expect(Savepoint.open(url)).rejects.toMatchObject({ code: "KEY_REQUIRED" });
+  await expect(Savepoint.open(url, { durability: "process" })).rejects.toMatchObject({ code: "KEY_REQUIRED" });
   await dropSchema(url);
 });
