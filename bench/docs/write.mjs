@@ -56,7 +56,8 @@ function tablesOf({ tables: each, at, machine }) {
 }
 
 function goals() {
-  if ([...results.values()].every((each) => each.size === 0)) return undefined;
+  // A part of the benchmarks does not replace the figures of all of them.
+  if (GOALS.some(({ check }) => !check((bench, figure) => main.get(bench)?.figures[figure]))) return undefined;
   const head = ["what", "goal", ...MAJORS.map((major) => `Node ${major}`)];
   const rows = GOALS.map(({ what, goal, check }) => [
     what,
