@@ -35,8 +35,6 @@ export interface SealedCommit {
   readonly created: readonly DataKey[];
   /** The keys of its checks that the caller does not know. */
   readonly internal: ReadonlySet<string>;
-  /** The encrypted values that it checks, by key. */
-  readonly expected: ReadonlyMap<string, string>;
 }
 
 /** What has to be read before a commit can be encrypted. */
@@ -71,6 +69,8 @@ export class CommitSealer {
   readonly #frames: Frames;
   /** The numbers of sessions and conversations, by the keys of their records. */
   readonly #numbers = new LruMap<string, number>(MAX_NUMBERS);
+  /** How many commits in flight write a record, by key. */
+  readonly #inFlight = new Map<string, number>();
   /** Data keys that commits in progress create. */
   readonly #creating = new Map<number, Promise<unknown>>();
 
@@ -123,6 +123,24 @@ export class CommitSealer {
     }
   }
 
+  /**
+   * Notes that a commit is in flight. It may still be rejected, so commits that check what it writes wait for it: which encrypted form
+   * a record has then is unknown.
+   */
+  noteInFlight({ puts = [] }: Commit): void {
+    for (const { key } of puts) this.#inFlight.set(key, (this.#inFlight.get(key) ?? 0) + 1);
+  }
+
+  /** Notes that a commit is not in flight any more. @param isApplied whether its values are those of the records */
+  noteSettled({ puts = [] }: Commit, isApplied: boolean): void {
+    for (const { key } of puts) {
+      const others = (this.#inFlight.get(key) ?? 0) - 1;
+      if (others > 0) this.#inFlight.set(key, others);
+      else this.#inFlight.delete(key);
+      if (!isApplied) this.#frames.forget(key);
+    }
+  }
+
   /** Remembers the number of a session or conversation whose record was read. */
   noteOwner(key: string, sealed: string): void {
     const number = keyOf(sealed);
@@ -153,7 +171,8 @@ export class CommitSealer {
   /** The encrypted form of an expected value, if it is known. */
   #formOf({ key, value }: SealedCheck, prepared: Preparation): string | undefined {
     const form = prepared.forms.get(key);
-    return form?.value === value ? form.sealed : this.#frames.rememberedForm(key, value);
+    if (form?.value === value) return form.sealed;
+    return this.#inFlight.has(key) ? undefined : this.#frames.rememberedForm(key, value);
   }
 
   /** The number of the data key of a record; the key of the record that has the number, if it is unknown. */
@@ -225,7 +244,6 @@ export class CommitSealer {
       return fresh.key;
     };
     const keyForRecord = (key: string): DataKey => keyFor(this.#numberOf(key, known, prepared) as number);
-    const expected = new Map<string, string>();
     /** The owners whose numbers the checks of the commit confirm. */
     const confirmed = new Set(known.keys());
     const sealedChecks = checks.map((check): Check => {
@@ -233,8 +251,7 @@ export class CommitSealer {
       const { key, value } = check;
       const source = keySourceOf(key);
       if (typeof source !== "number") confirmed.add(source.record);
-      const sealed = this.#formOf(check, prepared) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "");
-      expected.set(key, sealed);
+      const sealed = this.#formOf(check, prepared) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "", false);
       return { ...check, value: sealed };
     });
     const assumed = new Set<number>();
@@ -268,7 +285,6 @@ export class CommitSealer {
       commit: sealed,
       created: [...created.values()].map(({ key }) => key),
       internal: new Set(own.map(({ key }) => key)),
-      expected,
     };
   }
 

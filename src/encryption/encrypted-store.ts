@@ -153,43 +153,35 @@ class EncryptedView {
       return result;
     });
     this.#inFlight.add(committing);
-    const end = (): void => void this.#inFlight.delete(committing);
-    committing.then(end, end);
+    this.#sealer.noteInFlight(commit);
+    const end = (isApplied: boolean): void => {
+      this.#inFlight.delete(committing);
+      this.#sealer.noteSettled(commit, isApplied);
+    };
+    committing.then(
+      () => end(true),
+      () => end(false),
+    );
     if (sealed.created.length > 0) this.#sealer.noteSending(sealed, committing);
     return committing.catch(async (error: unknown) => {
       if (!isSavepointError(error, "CONFLICT")) throw error;
       const keys = (error.details["keys"] as readonly string[]).map((key) => nameAbove(key, commit));
       const own = keys.filter((key) => !sealed.internal.has(key));
-      const isOutdated = own.length === 0 ? await this.#refresh(keys) : await this.#hasOtherForm(own, commit, sealed);
-      if (isOutdated && tries < MAX_TRIES) return this.#sendInOrder(commit, tries + 1);
+      if (own.length === 0 && tries < MAX_TRIES) {
+        await this.#refresh(keys);
+        return this.#sendInOrder(commit, tries + 1);
+      }
+      // Another process may have written the same values in another form, with other references. The next commit reads them again.
+      for (const key of own) this.frames.forget(key);
       throw conflictOf(error, own);
     });
   }
 
   /** Refreshes what this process has cached of the encryption. @param failed the keys of failed checks */
-  async #refresh(failed: readonly string[]): Promise<boolean> {
+  async #refresh(failed: readonly string[]): Promise<void> {
     if (failed.includes(ENCRYPTION_KEY)) await this.#keys.reloadHeader();
     for (const key of failed) if (key !== ENCRYPTION_KEY) this.#keys.forget(numberOfDataKey(key));
     this.#sealer.forgetNumbers();
-    return true;
-  }
-
-  /**
-   * Whether all records of failed checks have the expected values in another encrypted form, which is remembered then: with
-   * references, or with the data key of another number.
-   */
-  async #hasOtherForm(failed: readonly string[], commit: Commit, { expected }: SealedCommit): Promise<boolean> {
-    if (!failed.every((key) => expected.has(key))) return false;
-    const stored = await this.#store.get(failed);
-    if (stored.some((record) => !record || !("value" in record) || record.value === expected.get(record.key)))
-      return false;
-    const opened = await this.#openAll(stored);
-    const values = new Map(
-      opened.map((record) => [record?.key, record && "value" in record ? record.value : undefined]),
-    );
-    return (commit.checks ?? []).every(
-      (check) => !failed.includes(check.key) || ("value" in check && values.get(check.key) === check.value),
-    );
   }
 
   #forgetKeys({ deletes = [] }: Commit): void {

@@ -51,7 +51,7 @@ describe("a session with 100,000 checkpoints", () => {
     await page.keyboard.press("Home");
     await expect.poll(selected).toBe("99999");
     await page.getByRole("heading", { name: /^#99999/ }).waitFor();
-  }, 600_000);
+  }, 1_200_000);
 });
 
 describe("a store with 100,000 sessions", () => {
@@ -77,5 +77,5 @@ describe("a store with 100,000 sessions", () => {
     await expect.poll(() => page.locator(".table-body .row-link").first().textContent()).toBe("order-7777");
     await page.getByRole("button", { name: "Session", exact: true }).click();
     await expect.poll(() => page.locator(".table-body .row-link").first().textContent()).toBe("order-77779");
-  }, 600_000);
+  }, 1_200_000);
 });
