@@ -17,7 +17,7 @@ export interface ShopTools {
 
 const REFUND: ToolCall = { id: "call_refund", name: "refund", arguments: { order: "88", cents: 4200 } };
 
-/** Looks two things up in parallel, asks a person, refunds, and says so: three steps. */
+/** Three steps: two lookups in parallel, then a question to a person, then the refund and its confirmation. */
 export function defineShop({ stock = () => 7, price = () => 4200, refund = () => "paid" }: ShopTools = {}) {
   return defineAgent({
     name: "shop",

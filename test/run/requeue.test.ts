@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type Agent, defineAgent, type Savepoint } from "../../src/index.js";
 import { ALL_KINDS, codeOf, interruptIn, untilStatus, useLab, World } from "./lab.js";
 
-/** Counts to three, one step each, and fails in the step in which the world says so. */
+/** Counts to three, one step each, and fails in the step that the test selects. */
 function counter(world: World, fail: () => boolean) {
   return defineAgent({
     name: "counter",
