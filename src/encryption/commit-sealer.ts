@@ -22,7 +22,15 @@ import { LruMap } from "../util/index.js";
 import { type DataKey, STORE_KEY } from "./data-key.js";
 import { type DataKeys, type NewDataKey, recordOfDataKey } from "./data-keys.js";
 import { type Frames, keyOf } from "./frames.js";
-import { aroundEncryption, isReadable, type KeySource, keySourceOf, numberInValue, numberOfTape } from "./key-kinds.js";
+import {
+  aroundEncryption,
+  isReadable,
+  isWrittenOnce,
+  type KeySource,
+  keySourceOf,
+  numberInValue,
+  numberOfTape,
+} from "./key-kinds.js";
 import { tapeBelow } from "./tapes.js";
 
 /** The most sessions and conversations whose numbers are remembered. */
@@ -63,6 +71,19 @@ interface Preparation {
 
 const UNPREPARED: Preparation = { created: new Map(), numbers: new Map(), forms: new Map() };
 
+/** What encrypts the parts of a commit, in their order. */
+interface Resolution {
+  /** The encrypted form of the expected value of each check; `undefined` for checks that need none. */
+  readonly forms: readonly (string | undefined)[];
+  /** The data key of each put; `undefined` for records that stay readable. */
+  readonly putKeys: readonly (DataKey | undefined)[];
+  readonly itemKeys: readonly DataKey[];
+  /** Numbers of sessions and conversations that are only remembered. The commit checks that their data keys still exist. */
+  readonly assumed: ReadonlySet<number>;
+}
+
+const NOTHING_ASSUMED: ReadonlySet<number> = new Set();
+
 export class CommitSealer {
   readonly #store: Store;
   readonly #keys: DataKeys;
@@ -83,10 +104,8 @@ export class CommitSealer {
   /** Encrypts a commit if everything that it needs is in memory. */
   trySeal(commit: Commit): SealedCommit | undefined {
     const known = numbersIn(commit);
-    const demand = this.#demandOf(commit, known, UNPREPARED);
-    return demand.numbers.size + demand.owners.size + demand.checked.size === 0
-      ? this.#seal(commit, known, UNPREPARED)
-      : undefined;
+    const resolution = this.#resolve(commit, known, UNPREPARED);
+    return resolution && this.#seal(commit, known, resolution, NO_NEW_KEYS);
   }
 
   /**
@@ -97,9 +116,13 @@ export class CommitSealer {
    */
   async seal(commit: Commit, settled: () => Promise<unknown>, isRepeated: boolean): Promise<SealedCommit> {
     const known = numbersIn(commit);
-    if (this.#demandOf(commit, known, UNPREPARED).checked.size > 0) await settled();
-    const prepared = await this.#prepare(commit, known, isRepeated ? new Set() : newNumbersIn(commit));
-    return this.#seal(commit, known, prepared);
+    for (;;) {
+      if (this.#demandOf(commit, known, UNPREPARED).checked.size > 0) await settled();
+      const prepared = await this.#prepare(commit, known, isRepeated ? new Set() : newNumbersIn(commit));
+      const resolution = this.#resolve(commit, known, prepared);
+      // Otherwise another call has forgotten a data key meanwhile.
+      if (resolution) return this.#seal(commit, known, resolution, prepared.created);
+    }
   }
 
   /** Notes that a commit is being sent: other commits that need its new data keys wait for it. */
@@ -128,12 +151,15 @@ export class CommitSealer {
    * a record has then is unknown.
    */
   noteInFlight({ puts = [] }: Commit): void {
-    for (const { key } of puts) this.#inFlight.set(key, (this.#inFlight.get(key) ?? 0) + 1);
+    for (const { key } of puts) {
+      if (!isWrittenOnce(key)) this.#inFlight.set(key, (this.#inFlight.get(key) ?? 0) + 1);
+    }
   }
 
   /** Notes that a commit is not in flight any more. @param isApplied whether its values are those of the records */
   noteSettled({ puts = [] }: Commit, isApplied: boolean): void {
     for (const { key } of puts) {
+      if (isWrittenOnce(key)) continue;
       const others = (this.#inFlight.get(key) ?? 0) - 1;
       if (others > 0) this.#inFlight.set(key, others);
       else this.#inFlight.delete(key);
@@ -233,59 +259,92 @@ export class CommitSealer {
     }
   }
 
-  #seal(commit: Commit, known: ReadonlyMap<string, number>, prepared: Preparation): SealedCommit {
-    const { checks = [], puts = [], deletes = [], items = [], blobs = [] } = commit;
-    const created = new Map<number, NewDataKey>();
-    const keyFor = (number: number): DataKey => {
-      const existing = this.#keys.peek(number);
-      if (existing) return existing;
-      const fresh = prepared.created.get(number) as NewDataKey;
-      created.set(number, fresh);
-      return fresh.key;
-    };
-    const keyForRecord = (key: string): DataKey => keyFor(this.#numberOf(key, known, prepared) as number);
-    /** The owners whose numbers the checks of the commit confirm. */
-    const confirmed = new Set(known.keys());
-    const sealedChecks = checks.map((check): Check => {
-      if (!isSealedCheck(check)) return check;
-      const { key, value } = check;
-      const source = keySourceOf(key);
-      if (typeof source !== "number") confirmed.add(source.record);
-      const sealed = this.#formOf(check, prepared) ?? this.#frames.sealRecord(keyForRecord(key), key, value, "", false);
-      return { ...check, value: sealed };
-    });
-    const assumed = new Set<number>();
-    const sealedPuts = puts.map((put): Put => {
-      const { key, value, refs = "" } = put;
-      if (isReadable(key)) return put;
-      const source = keySourceOf(key);
-      const dataKey = keyFor(this.#numberIn(source, known, prepared) as number);
-      if (typeof source !== "number" && dataKey.number !== STORE_KEY && !confirmed.has(source.record)) {
-        assumed.add(dataKey.number);
+  /**
+   * Finds what encrypts a commit.
+   *
+   * @returns `undefined` if something is not in memory and was not prepared
+   */
+  #resolve(
+    { checks = [], puts = [], items = [] }: Commit,
+    known: ReadonlyMap<string, number>,
+    prepared: Preparation,
+  ): Resolution | undefined {
+    const isPrepared = prepared !== UNPREPARED;
+    const keyFor = (number: number | string): DataKey | undefined =>
+      typeof number === "string" ? undefined : (this.#keys.peek(number) ?? prepared.created.get(number)?.key);
+    const forms: (string | undefined)[] = [];
+    for (const check of checks) {
+      let form: string | undefined;
+      if (isSealedCheck(check)) {
+        form = this.#formOf(check, prepared);
+        if (form === undefined) {
+          const key = isPrepared ? keyFor(this.#numberOf(check.key, known, prepared)) : undefined;
+          if (!key) return undefined;
+          // The record has another value, or none: the check fails in any form.
+          form = this.#frames.sealRecord(key, check.key, check.value, "", false);
+        }
       }
-      return { ...put, value: this.#frames.sealRecord(dataKey, key, value, refs, put.ifAbsent !== true) };
+      forms.push(form);
+    }
+    const putKeys: (DataKey | undefined)[] = [];
+    let assumed: Set<number> | undefined;
+    for (const { key } of puts) {
+      if (isReadable(key)) {
+        putKeys.push(undefined);
+        continue;
+      }
+      const source = keySourceOf(key);
+      const dataKey = keyFor(this.#numberIn(source, known, prepared));
+      if (!dataKey) return undefined;
+      putKeys.push(dataKey);
+      if (typeof source === "number" || dataKey.number === STORE_KEY || known.has(source.record)) continue;
+      if (!confirms(checks, source.record)) (assumed ??= new Set()).add(dataKey.number);
+    }
+    const itemKeys: DataKey[] = [];
+    for (const { tape } of items) {
+      const dataKey = keyFor(numberOfTape(tape));
+      if (!dataKey) return undefined;
+      itemKeys.push(dataKey);
+    }
+    return { forms, putKeys, itemKeys, assumed: assumed ?? NOTHING_ASSUMED };
+  }
+
+  #seal(
+    commit: Commit,
+    known: ReadonlyMap<string, number>,
+    { forms, putKeys, itemKeys, assumed }: Resolution,
+    prepared: ReadonlyMap<number, NewDataKey>,
+  ): SealedCommit {
+    const { checks = [], puts = [], deletes = [], items = [], blobs = [] } = commit;
+    const created = newKeysAmong([...putKeys, ...itemKeys], prepared);
+    const sealedChecks = checks.map((check, index): Check => {
+      const form = forms[index];
+      return form === undefined ? check : ({ ...check, value: form } as Check);
+    });
+    const sealedPuts = puts.map((put, index): Put => {
+      const dataKey = putKeys[index];
+      if (!dataKey) return put;
+      const { key, value, refs = "" } = put;
+      const remembers = put.ifAbsent !== true && !isWrittenOnce(key);
+      return { ...put, value: this.#frames.sealRecord(dataKey, key, value, refs, remembers) };
     });
     for (const [owner, number] of known) this.#numbers.set(owner, number);
-    const sealedItems = items.map((batch) => this.#sealItems(batch, keyFor(numberOfTape(batch.tape))));
-    const own: Check[] = [
-      ...[...created.values()].flatMap((each) => each.checks),
-      ...[...assumed].filter((number) => !created.has(number)).map(dataKeyExists),
-    ];
+    const sealedItems = items.map((batch, index) => this.#sealItems(batch, itemKeys[index] as DataKey));
+    const own: Check[] = created.flatMap((each) => each.checks);
+    for (const number of assumed) {
+      if (!created.some(({ key }) => key.number === number)) own.push(dataKeyExists(number));
+    }
     const sealed: Commit = {
       ...commit,
       ...(checks.length + own.length > 0 && {
         checks: own.length > 0 ? withoutRepetition([...sealedChecks, ...own]) : sealedChecks,
       }),
-      ...(puts.length + created.size > 0 && { puts: [...sealedPuts, ...[...created.values()].flatMap((e) => e.puts)] }),
+      ...(puts.length + created.length > 0 && { puts: [...sealedPuts, ...created.flatMap((each) => each.puts)] }),
       ...(deletes.length > 0 && { deletes: deletes.flatMap(withoutEncryption) }),
       ...(items.length > 0 && { items: sealedItems }),
       ...(blobs.length > 0 && { blobs: blobs.map((blob) => this.#sealBlob(blob)) }),
     };
-    return {
-      commit: sealed,
-      created: [...created.values()].map(({ key }) => key),
-      internal: new Set(own.map(({ key }) => key)),
-    };
+    return { commit: sealed, created: created.map(({ key }) => key), internal: new Set(own.map(({ key }) => key)) };
   }
 
   #sealItems(batch: ItemBatch, key: DataKey): ItemBatch {
@@ -307,6 +366,26 @@ export class CommitSealer {
       `The blob ${blob.hash} was not named with blobName() of the encrypted store ${this.#store.url}. Nothing was written.`,
     );
   }
+}
+
+const NO_NEW_KEYS: ReadonlyMap<number, NewDataKey> = new Map();
+
+/** The new data keys among those that encrypt a commit. */
+function newKeysAmong(
+  keys: readonly (DataKey | undefined)[],
+  prepared: ReadonlyMap<number, NewDataKey>,
+): readonly NewDataKey[] {
+  if (prepared.size === 0) return [];
+  return [...prepared.values()].filter(({ key }) => keys.includes(key));
+}
+
+/** Whether a check of an encrypted record confirms the number of its session or conversation. */
+function confirms(checks: readonly Check[], owner: string): boolean {
+  return checks.some((check) => {
+    if (!isSealedCheck(check)) return false;
+    const source = keySourceOf(check.key);
+    return typeof source !== "number" && source.record === owner;
+  });
 }
 
 type SealedCheck = Extract<Check, { readonly value: string | undefined }> & { readonly value: string };

@@ -9,7 +9,7 @@
  * sealed value: a check compares sealed values, in any process, and a repeated commit writes the same bytes. Two contents never share a
  * nonce, unless 96 bits of SHA-256 collide. This reveals only that a record has a value that it had before.
  */
-import crypto, { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
+import crypto, { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { CIPHER, deriveKey, NONCE_BYTES, TAG_BYTES } from "./master-key.js";
 
 const VERSION = 1;
@@ -65,7 +65,8 @@ const sha256: (text: string) => Buffer =
 
 export class DataKey {
   readonly #head: Buffer;
-  readonly #encrypting: Buffer;
+  /** An object, because copying the bytes of the key for every value takes a tenth of the time of sealing it. */
+  readonly #encrypting: KeyObject;
   /** A block of SHA-256: 64 hexadecimal digits. */
   readonly #nonceKey: string;
 
@@ -79,7 +80,7 @@ export class DataKey {
     for (; value >= 128; value = Math.floor(value / 128)) head.push((value % 128) | 128);
     head.push(value);
     this.#head = Buffer.from(head);
-    this.#encrypting = deriveKey(key, "encryption");
+    this.#encrypting = createSecretKey(deriveKey(key, "encryption"));
     this.#nonceKey = deriveKey(key, "nonces").toString("hex");
   }
 

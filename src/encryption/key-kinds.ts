@@ -30,6 +30,13 @@ export function isReadable(key: string): boolean {
   return READABLE.has(kind);
 }
 
+/** Whether a record is a row: no commit checks its value, and few commits replace it. */
+export function isWrittenOnce(key: string): boolean {
+  return key.charCodeAt(0) === ROW_KIND;
+}
+
+const ROW_KIND = "z".charCodeAt(0);
+
 /** The number of the data key of a record, or the key of the record of the session or conversation that has the number. */
 export type KeySource = number | { readonly record: string };
 
@@ -42,7 +49,7 @@ export function keySourceOf(key: string): KeySource {
       return numberIn(key);
     case "s":
     case "r":
-      return { record: sessionKey(key.split("\t", 2)[1] ?? "") };
+      return { record: sessionKey(idIn(key)) };
     case "c": {
       const [, id = "", part = ""] = key.split("\t");
       return part === "" ? { record: conversationKey(id) } : validNumber(decodeNumbers(part.slice(1), 1).numbers[0]);
@@ -57,10 +64,22 @@ export function numberInValue(key: string, value: string): number | undefined {
   const kind = key.charAt(0);
   const isOwner = kind === "s" || kind === "c";
   if (!isOwner && !(kind === "r" && key.endsWith("\tj"))) return undefined;
-  const match = isOwner ? /^\{"n":(\d{1,16})[,}]/.exec(value) : /^\[(\d{1,16}),/.exec(value);
-  const number = match ? validNumber(Number(match[1])) : STORE_KEY;
+  const start = isOwner ? '{"n":' : "[";
+  const number = value.startsWith(start) ? numberAt(value, start.length, isOwner ? ",}" : ",") : STORE_KEY;
   return number === STORE_KEY ? undefined : number;
 }
+
+/** The digits at a place as a number, if one of `ends` follows them. */
+function numberAt(text: string, from: number, ends: string): number {
+  let to = from;
+  while (isDigit(text.charCodeAt(to)) && to - from < MAX_DIGITS) to++;
+  return to > from && to < text.length && ends.includes(text.charAt(to))
+    ? validNumber(Number(text.slice(from, to)))
+    : STORE_KEY;
+}
+
+const isDigit = (code: number): boolean => code >= 48 && code <= 57;
+const MAX_DIGITS = 16;
 
 /** Whether a record belongs to the encryption itself. Callers neither see nor write it. */
 export function isEncryptionRecord(key: string): boolean {
@@ -83,6 +102,13 @@ export function aroundEncryption({ from, to }: KeyRange): KeyRange[] {
 /** The number of the session or conversation that a tape belongs to. */
 export function numberOfTape(tape: string): number {
   return validNumber(decodeNumbers(tape, 1).numbers[0]);
+}
+
+/** The id between the first two tabs of a key, or behind the first one. */
+function idIn(key: string): string {
+  const from = key.indexOf("\t") + 1;
+  const to = key.indexOf("\t", from);
+  return to < 0 ? key.slice(from) : key.slice(from, to);
 }
 
 function numberIn(key: string): number {

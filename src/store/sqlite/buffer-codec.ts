@@ -1,12 +1,13 @@
 /**
  * The format of a commit in the write buffer: one row.
  *
- * The body is a line of JSON that lists the records and items with their lengths, followed by their concatenated strings. The keys
+ * The body is a line of JSON that lists the records and items with their lengths, followed by the bytes of their sealed strings and by
+ * their other strings, concatenated. The keys
  * of the records are also stored in a separate column with its own checksum. So even if the body is damaged, the keys show which
  * records the commit changed.
  */
 import type { Frame, ItemBatch, Put, StoredRecord } from "../contract/index.js";
-import { checksum, checksumOfText, isChecksum } from "../shared/index.js";
+import { checksum, checksumOfText, isChecksum, sealedBytes, sealedText } from "../shared/index.js";
 import { isCounter, isString, listOf, type Shape, tupleOf } from "../../util/index.js";
 
 /** A row of `savepoint_buffer`, without its id. */
@@ -25,12 +26,16 @@ export interface BufferedCommit<Record extends Put = Put> {
   readonly items: readonly BufferedItems[];
 }
 
-/** Keys and lengths of the records; tapes, first numbers and lengths of the items. */
+/**
+ * Keys and lengths of the records; tapes, first numbers and lengths of the items. A length counts the characters of a string; of a
+ * sealed string it is negative, and counts the bytes.
+ */
 type Header = [records: [string, number, number][], batches: [string, number, number[]][]];
 
+const isLength: Shape = (value) => isCounter(typeof value === "number" ? Math.abs(value) : value);
 const isHeader = tupleOf(
-  listOf(tupleOf(isString, isCounter, isCounter)),
-  listOf(tupleOf(isString, isCounter, listOf(isCounter))),
+  listOf(tupleOf(isString, isLength, isLength)),
+  listOf(tupleOf(isString, isCounter, listOf(isLength))),
 );
 const isKeys = listOf(isString);
 
@@ -39,45 +44,63 @@ const MAX_JSON_LENGTH = 1_048_576;
 
 /** Encodes a commit. */
 export function encodeCommit({ puts, items }: BufferedCommit): BufferRow {
-  const parts: string[] = [];
+  const texts: string[] = [];
+  const sealed: Uint8Array[] = [];
+  const add = (part: string): number => {
+    const bytes = sealedBytes(part);
+    if (bytes) sealed.push(bytes);
+    else texts.push(part);
+    return bytes ? -bytes.length : part.length;
+  };
   const records: Header[0] = [];
   const names: string[] = [];
   for (const { key, value, refs = "" } of puts) {
     names.push(key);
-    records.push([key, value.length, refs.length]);
-    parts.push(value, refs);
+    records.push([key, add(value), add(refs)]);
   }
   const batches: Header[1] = [];
   for (const batch of items) {
     const lengths: number[] = [];
-    for (const { json, refs } of batch.items) {
-      lengths.push(json.length, refs.length);
-      parts.push(json, refs);
-    }
+    for (const { json, refs } of batch.items) lengths.push(add(json), add(refs));
     batches.push([batch.tape, batch.first, lengths]);
   }
-  const text = `${JSON.stringify([records, batches])}\n${parts.join("")}`;
+  const header = `${JSON.stringify([records, batches])}\n`;
+  const text = texts.join("");
+  const body =
+    sealed.length === 0
+      ? Buffer.from(header + text)
+      : Buffer.concat([Buffer.from(header), ...sealed, Buffer.from(text)]);
   const keys = JSON.stringify(names);
-  const body = Buffer.from(text);
-  return { keys, keys_sum: checksum(keys), sum: checksumOfText(text.length, body), body };
+  return { keys, keys_sum: checksum(keys), sum: checksumOfText(header.length + text.length, body), body };
 }
 
 /** Decodes a row. If its body is damaged, returns the keys of its records; if those are damaged too, returns `undefined`. */
 export function decodeCommit(
   row: BufferRow,
 ): BufferedCommit<StoredRecord> | { readonly lost: readonly string[] } | undefined {
-  const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
-  let at = (text?.indexOf("\n") ?? -1) + 1;
-  const header =
-    text !== undefined && isChecksum(row.sum, text) ? parse<Header>(text.slice(0, at), isHeader) : undefined;
-  if (text === undefined || !header) {
-    const lost = isChecksum(row.keys_sum, row.keys) ? parse<string[]>(row.keys, isKeys) : undefined;
-    return lost && { lost };
-  }
+  const decoded = row.body instanceof Uint8Array ? decodeBody(row.sum, row.body) : undefined;
+  if (decoded) return decoded;
+  const lost = isChecksum(row.keys_sum, row.keys) ? parse<string[]>(row.keys, isKeys) : undefined;
+  return lost && { lost };
+}
+
+function decodeBody(sum: number, bytes: Uint8Array): BufferedCommit<StoredRecord> | undefined {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const end = body.indexOf("\n") + 1;
+  const line = body.toString("utf8", 0, end);
+  const header = parse<Header>(line, isHeader);
+  if (!header) return undefined;
+  const textStart = end + sealedLengthOf(header);
+  if (textStart > body.length) return undefined;
+  const text = body.toString("utf8", textStart);
+  if (checksumOfText(line.length + text.length, body) !== sum) return undefined;
+  let at = end;
+  let textAt = 0;
+  const next = (length: number): string =>
+    length < 0 ? sealedText(body.subarray(at, (at -= length))) : text.slice(textAt, (textAt += length));
   const [records, batches] = header;
-  const next = (length: number): string => text.slice(at, (at += length));
   return {
-    puts: records.map(([key, length, refs]) => ({ key, value: next(length), refs: next(refs) })),
+    puts: records.map(([key, value, refs]) => ({ key, value: next(value), refs: next(refs) })),
     items: batches.map(([tape, first, lengths]) => {
       const items: Frame[] = [];
       for (let index = 0; index < lengths.length; index += 2) {
@@ -88,7 +111,15 @@ export function decodeCommit(
   };
 }
 
-/** Parses JSON of a row whose checksum fits; `undefined` if it does not have the shape that this version writes. */
+/** The bytes of all sealed strings of a commit. */
+function sealedLengthOf([records, batches]: Header): number {
+  let bytes = 0;
+  for (const [, value, refs] of records) bytes -= Math.min(0, value) + Math.min(0, refs);
+  for (const [, , lengths] of batches) for (const length of lengths) bytes -= Math.min(0, length);
+  return bytes;
+}
+
+/** Parses JSON of a row; `undefined` if it does not have the shape that this version writes. */
 function parse<T>(json: string, isShape: Shape): T | undefined {
   if (json.length > MAX_JSON_LENGTH) return undefined;
   try {
