@@ -10,6 +10,7 @@
  * nonce, unless 96 bits of SHA-256 collide. This reveals only that a record has a value that it had before.
  */
 import crypto, { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { sealedText } from "../store/index.js";
 import { CIPHER, deriveKey, NONCE_BYTES, TAG_BYTES } from "./master-key.js";
 
 const VERSION = 1;
@@ -58,10 +59,15 @@ export function parseFrameBytes(bytes: Uint8Array): ParsedFrame | undefined {
 }
 
 /** `crypto.hash` takes half the time, because it creates no object, but not every runtime has it. */
-const sha256: (text: string) => Buffer =
+const sha256: (bytes: Uint8Array) => Buffer =
   "hash" in crypto
-    ? (text) => crypto.hash("sha256", text, "buffer")
-    : (text) => crypto.createHash("sha256").update(text).digest();
+    ? (bytes) => crypto.hash("sha256", bytes, "buffer")
+    : (bytes) => crypto.createHash("sha256").update(bytes).digest();
+
+/** The input of a hash and a cipher: a string is converted to bytes once, and without a new buffer for each. */
+const SCRATCH = Buffer.allocUnsafeSlow(65_536);
+/** The most characters of a length and a colon. */
+const MAX_PREFIX = 20;
 
 export class DataKey {
   readonly #head: Buffer;
@@ -84,14 +90,19 @@ export class DataKey {
     this.#nonceKey = deriveKey(key, "nonces").toString("hex");
   }
 
-  /** Encrypts a string for a place. */
-  seal(place: string, text: string): Buffer {
+  /** Encrypts a string for a place. Returns the sealed string. */
+  seal(place: string, text: string): string {
+    const length = this.#nonceKey.length + MAX_PREFIX + 3 * (place.length + text.length);
+    const input = length <= SCRATCH.length ? SCRATCH : Buffer.allocUnsafe(length);
+    const prefix = input.write(`${this.#nonceKey}${place.length}:`, 0, "latin1");
+    const content = prefix + input.write(place, prefix);
+    const end = content + input.write(text, content);
     // A hash with a secret prefix. Its length cannot be extended, because more than half of it is cut off.
-    const nonce = sha256(`${this.#nonceKey}${place.length}:${place}${text}`).subarray(0, NONCE_BYTES);
-    const cipher = createCipheriv(CIPHER, this.#encrypting, nonce).setAAD(Buffer.from(place));
-    const content = cipher.update(text, "utf8");
+    const nonce = sha256(input.subarray(0, end)).subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, this.#encrypting, nonce).setAAD(input.subarray(prefix, content));
+    const encrypted = cipher.update(input.subarray(content, end));
     cipher.final();
-    return Buffer.concat([this.#head, nonce, content, cipher.getAuthTag()]);
+    return sealedText(Buffer.concat([this.#head, nonce, encrypted, cipher.getAuthTag()]));
   }
 
   /** Decrypts a sealed value; `undefined` if it was changed or belongs to another place. */

@@ -1,13 +1,6 @@
 /** Seals and opens records, items and blobs of one store. */
 import { createHash } from "node:crypto";
-import {
-  type Frame,
-  type RecordResult,
-  SEAL_MARKER,
-  sealedBytes,
-  sealedText,
-  type Unreadable,
-} from "../store/index.js";
+import { type Frame, type RecordResult, SEAL_MARKER, sealedBytes, type Unreadable } from "../store/index.js";
 import { LruMap } from "../util/index.js";
 import { type DataKey, type ParsedFrame, parseFrameBytes, parseHead } from "./data-key.js";
 import type { DataKeys } from "./data-keys.js";
@@ -36,7 +29,7 @@ export class Frames {
 
   /** Encrypts the value of a record. @param remembers whether the record is known to have this value from now on */
   sealRecord(dataKey: DataKey, key: string, value: string, refs: string, remembers = true): string {
-    const sealed = sealedText(dataKey.seal(this.#recordPlace(key, refs), value));
+    const sealed = dataKey.seal(this.#recordPlace(key, refs), value);
     if (remembers) this.#remember(key, { value, sealed, refs });
     else this.forget(key);
     return sealed;
@@ -55,7 +48,7 @@ export class Frames {
   }
 
   sealItem(dataKey: DataKey, tape: string, item: number, { json, refs }: Frame): Frame {
-    return { json: sealedText(dataKey.seal(this.#itemPlace(tape, item, refs), json)), refs };
+    return { json: dataKey.seal(this.#itemPlace(tape, item, refs), json), refs };
   }
 
   /** Encrypts a blob with the key of the store: blobs have no place, and are found by their names alone. */

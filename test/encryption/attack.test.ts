@@ -6,6 +6,7 @@ import { DataKey } from "../../src/encryption/data-key.js";
 import { encryptStore, openDataKeys, parseKeyRing } from "../../src/encryption/index.js";
 import { isSavepointError, type KeyProvider, Savepoint } from "../../src/index.js";
 import type { Store } from "../../src/store.js";
+import { sealedBytes } from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { overrideStore } from "../../src/store/shared/store-view.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
@@ -110,7 +111,8 @@ it("two frames with the same nonce have the same content and place, also with lo
   const contents = new Map<string, string>();
   for (const place of strings) {
     for (const text of strings) {
-      const nonce = dataKey.seal(place, text).subarray(2, 14).toString("hex");
+      const sealed = sealedBytes(dataKey.seal(place, text)) as Buffer;
+      const nonce = sealed.subarray(2, 14).toString("hex");
       const content = JSON.stringify([place, text].map((part) => Buffer.from(part).toString("hex")));
       expect(contents.get(nonce) ?? content, content).toBe(content);
       contents.set(nonce, content);

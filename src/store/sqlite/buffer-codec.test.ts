@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checksum } from "../shared/index.js";
+import { checksum, sealedText } from "../shared/index.js";
 import { type BufferRow, decodeCommit, encodeCommit } from "./buffer-codec.js";
 
 /** A row with fitting checksums, as an attacker can make one. */
@@ -16,12 +16,30 @@ describe("a row of the write buffer", () => {
     expect(decodeCommit(encodeCommit(commit))).toEqual(commit);
   });
 
+  it("stores sealed strings as bytes, without their base64", () => {
+    const secret = Buffer.from(Array.from({ length: 300 }, (_, index) => index & 255));
+    const commit = {
+      puts: [
+        { key: "a", value: sealedText(secret), refs: "0+1" },
+        { key: "b", value: "ü", refs: "" },
+      ],
+      items: [{ tape: "t", first: 3, items: [{ json: sealedText(Buffer.from("x")), refs: "#f" }] }],
+    };
+    const row = encodeCommit(commit);
+    expect(decodeCommit(row)).toEqual(commit);
+    expect(Buffer.from(row.body).includes(secret)).toBe(true);
+    for (let at = 0; at < row.body.length; at++) {
+      const body = Uint8Array.from(row.body, (byte, index) => (index === at ? byte ^ 1 : byte));
+      expect(decodeCommit({ ...row, body }), `byte ${at}`).toEqual({ lost: ["a", "b"] });
+    }
+  });
+
   it.each([
     ["no header", "x"],
     ["a header that is no JSON", "[[\n"],
     ["a header of another shape", '{"a":1}\n'],
     ["records that are no lists", '[["k"],[]]\n'],
-    ["a negative length", '[[["k",-1,0]],[]]\n'],
+    ["a sealed string that is longer than the row", '[[["k",-1,0]],[]]\n'],
     ["a length that is no integer", '[[["k",1.5,0]],[]]\nx'],
     ["items without lengths", '[[],[["t",0,{}]]]\n'],
     ["a header with 200,000 nested lists", `${"[".repeat(200_000)}${"]".repeat(200_000)}\n`],
