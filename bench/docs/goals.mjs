@@ -33,6 +33,7 @@ function checked(bench, figure, show, isReached) {
 }
 
 const times = (/** @type {number} */ value) => `${value.toFixed(2)}×`;
+const microseconds = (/** @type {number} */ value) => `${value.toFixed(0)} µs`;
 const statements = (/** @type {number} */ value) => `${value.toFixed(0)} statements`;
 
 /** @type {Goal[]} */
@@ -78,6 +79,21 @@ export const GOALS = [
     1.1,
     times,
   ),
+  atMost(
+    "encryption, added to a save of 1 kB on SQLite, processor time",
+    "encryption",
+    "SQLite: save",
+    25,
+    microseconds,
+  ),
+  atMost(
+    "encryption, bytes of messages of 1 kB against an uncompressed store",
+    "encryption",
+    "SQLite: bytes of messages of 1000",
+    1.2,
+    times,
+  ),
+  atMost("the same, messages of 140 characters", "encryption", "SQLite: bytes of messages of 140", 1.2, times),
   atMost("a search after one more message, 1,000 conversations", "search", "afterOne", 5, ms),
   atMost("a second checkpoint of an agent with 1,000 unchanged conversations", "search", "unchanged", 10, ms),
   atMost('`import "savepoint"`, over `node -e 0`', "start", "import", 90, ms),
