@@ -5,7 +5,7 @@ import { openMemoryStore, type Store } from "../../src/store.js";
 import { overrideStore, readOnlyView } from "../../src/store/shared/store-view.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { CANARY, contentOf, dyingStore, everythingIn, fill, key, memory, NEW, OLD, open, scanOf } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { onDisk } from "./stored-bytes.js";
 
 const BOTH = { current: "new", keys: { new: NEW, old: OLD } };
 
