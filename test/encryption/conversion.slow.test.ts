@@ -1,7 +1,10 @@
 /** `kill -9` while a plain store is encrypted, at every write point. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { isEncryptionRecord, isReadable } from "../../src/encryption/key-kinds.js";
 import { Savepoint } from "../../src/index.js";
+import { scan, SEAL_MARKER } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { type Ended, startProgram } from "../crash/children.js";
 import { encryptionOf } from "../support/crash-keys.mjs";
 import { CANARY, contentOf, fill } from "./lab.js";
@@ -58,9 +61,27 @@ async function encrypt({ make }: RotationStore, dieAt?: string): Promise<Map<str
   expect(await contentOf(sp)).toEqual(content);
   expect((await sp.session("long").latest())?.state).toEqual(LONG);
   await sp.close();
+  expect(await plainDataOf(url), dieAt).toEqual([]);
   expect(await contains(CANARY), dieAt).toBe(false);
   await remove();
   return passings;
+}
+
+/** The tapes of a store that are plain, and the records that have content and are not encrypted. */
+async function plainDataOf(url: string): Promise<string[]> {
+  const store = await openStore(url, { durability: "process" });
+  try {
+    const everything = { from: "", to: "\u{10ffff}" };
+    const plain = (await store.tapes(everything)).filter((tape) => !tape.startsWith("e"));
+    for await (const record of scan(store, everything)) {
+      const { key } = record;
+      const isSealed = "value" in record && record.value.startsWith(SEAL_MARKER);
+      if (!isSealed && !isReadable(key) && !isEncryptionRecord(key)) plain.push(key);
+    }
+    return plain;
+  } finally {
+    await store.close();
+  }
 }
 
 /** Kills the process that completes a conversion at the second passing of a point, if there is a header and it comes so far. */
