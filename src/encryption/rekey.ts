@@ -1,5 +1,5 @@
 /** Changes the master key of an encrypted store. */
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import { ALL_STORED_KEYS, ENCRYPTION_KEY } from "../records/index.js";
 import { scanPages, type Put, type RecordResult, type Check, type Store } from "../store/index.js";
 import { retryOnConflict } from "../util/index.js";
@@ -38,6 +38,8 @@ const MAX_FORMER = 256;
 /**
  * Encrypts all data keys again, with the current key of the ring. The header is changed first, so that no process creates a data
  * key with an older one from then on. May be interrupted at any point, and repeated.
+ *
+ * @throws CONFLICT if another process changes the key to another one meanwhile, WRONG_KEY if this process does not have that key
  */
 export async function rekey(
   store: Store,
@@ -61,8 +63,9 @@ export async function rekey(
 }
 
 async function switchHeader(store: Store, keys: DataKeys, key: MasterKey, puts: readonly Put[]): Promise<void> {
-  await retryOnConflict(async (attempt) => {
-    if (attempt > 1) await keys.reloadHeader();
+  await retryOnConflict(async () => {
+    // Another process may have changed the key since this one was started.
+    await keys.reloadHeader();
     if (keys.header.key === key.fingerprint && puts.length === 0) return;
     const header = { ...keys.header, key: key.fingerprint, former: formerKeys(keys.header, key) };
     const value = encodeHeader(header, key);
@@ -82,14 +85,16 @@ function formerKeys({ key, former }: Header, next: MasterKey): readonly string[]
 
 /** Encrypts some data keys again. Returns how many had another master key. */
 async function rewrap(store: Store, keys: DataKeys, key: MasterKey, records: readonly RecordResult[]): Promise<number> {
-  const checks: Check[] = [];
+  const { header, headerValue } = keys;
+  if (header.key !== key.fingerprint) throw keyChanged(store.url, header.key, key.fingerprint);
+  const checks: Check[] = [{ key: ENCRYPTION_KEY, value: headerValue }];
   const puts: Put[] = [];
   for (const record of records) {
     if (!("value" in record)) throw damagedEncryption(store.url, `the record of the data key ${record.key} is damaged`);
     if (decodeDataKey(record.value).key === key.fingerprint) continue;
     const bytes = await keys.unwrap(record.key, record.value);
     if (!bytes) throw damagedEncryption(store.url, `the record of the data key ${record.key} was changed`);
-    const wrapped = key.wrap(bytes, placeOfDataKey(keys.header, record.key));
+    const wrapped = key.wrap(bytes, placeOfDataKey(header, record.key));
     checks.push({ key: record.key, value: record.value });
     puts.push({ key: record.key, value: encodeDataKey({ key: key.fingerprint, wrapped }) });
   }
@@ -99,7 +104,8 @@ async function rewrap(store: Store, keys: DataKeys, key: MasterKey, records: rea
     return puts.length;
   } catch (error) {
     if (!isSavepointError(error, "CONFLICT")) throw error;
-    // Another process has deleted one of them, or has encrypted it again.
+    // Another process has deleted one of them, has encrypted it again, or has changed the header.
+    await keys.reloadHeader();
     const current = await store.get(puts.map((put) => put.key));
     return rewrap(
       store,
@@ -108,4 +114,13 @@ async function rewrap(store: Store, keys: DataKeys, key: MasterKey, records: rea
       current.flatMap((record) => record ?? []),
     );
   }
+}
+
+/** The error for a key that is a former one before all data keys were encrypted with it. */
+function keyChanged(url: string, current: string, intended: string): SavepointError<"CONFLICT"> {
+  return new SavepointError(
+    "CONFLICT",
+    `Another process has changed the encryption key of the store ${url} to the one with the fingerprint ${current}, during the change to ${intended}. Make sure that all processes name the same current key, and call \`sp.rekey()\` again.`,
+    { details: { fingerprint: current } },
+  );
 }

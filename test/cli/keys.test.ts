@@ -2,7 +2,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { readKeyFile } from "../../src/index.js";
-import { onDisk } from "../encryption/on-disk.js";
+import { onDisk } from "../encryption/stored-bytes.js";
 import { run } from "./command.js";
 import { saveTrip, usePlace } from "./place.js";
 

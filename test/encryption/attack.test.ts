@@ -11,7 +11,7 @@ import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { overrideStore } from "../../src/store/shared/store-view.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { key, memory, NEW, OLD, open, scanOf } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { onDisk } from "./stored-bytes.js";
 
 const codeOf = async (promise: Promise<unknown>): Promise<string> => {
   const error = await promise.then(

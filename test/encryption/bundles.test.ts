@@ -13,7 +13,7 @@ import { fillStore, noise, wholeOf } from "../bundle/whole.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { requireOrSkip } from "../support/requires.js";
 import { CANARY, contentOf, fill, key, memory, NEW, OLD, open, scanOf } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { onDisk } from "./stored-bytes.js";
 
 const CHUNK = 65_536 + 16;
 const EVERYTHING = { from: "", to: "\u{10ffff}" };

@@ -6,7 +6,7 @@ import { type Frame, SEAL_MARKER } from "../../src/store/index.js";
 import type { Store } from "../../src/store.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { CANARY, contentOf, everythingIn, fill, key, memory, NEW, OLD, open, scanOf } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { onDisk } from "./stored-bytes.js";
 
 const codeOf = async (promise: Promise<unknown>): Promise<string> => {
   const error = await promise.then(

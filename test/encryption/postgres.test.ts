@@ -1,25 +1,8 @@
 import { expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { dropSchema, newPostgresUrl, query } from "../postgres/schemas.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { CANARY, contentOf, fill, NEW, OLD } from "./lab.js";
-
-/** Everything that the tables of a store contain. */
-async function rowsOf(url: string): Promise<string> {
-  const names = await query<{ name: string }>(
-    url,
-    "SELECT relname AS name FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind IN ('r', 'm')",
-  );
-  const texts: string[] = [];
-  for (const { name } of names) {
-    const rows = await query<Record<string, unknown>>(url, `SELECT * FROM {schema}."${name}"`);
-    for (const row of rows) {
-      for (const value of Object.values(row))
-        texts.push(Buffer.isBuffer(value) ? value.toString("latin1") : String(value));
-    }
-  }
-  expect(names.length).toBeGreaterThan(3);
-  return texts.join("\n");
-}
+import { rowsOf } from "./stored-bytes.js";
 
 it("an encrypted PostgreSQL store has no plain text in any table, before and after its key is changed", async () => {
   const url = newPostgresUrl();

@@ -2,10 +2,10 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isSavepointError, type KeyProvider, Savepoint } from "../../src/index.js";
 import { openMemoryStore, type Store } from "../../src/store.js";
-import { readOnlyView } from "../../src/store/shared/store-view.js";
+import { overrideStore, readOnlyView } from "../../src/store/shared/store-view.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
-import { CANARY, contentOf, dyingStore, everythingIn, fill, memory, NEW, OLD, open, scanOf } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { CANARY, contentOf, dyingStore, everythingIn, fill, key, memory, NEW, OLD, open, scanOf } from "./lab.js";
+import { onDisk } from "./stored-bytes.js";
 
 const BOTH = { current: "new", keys: { new: NEW, old: OLD } };
 
@@ -110,6 +110,41 @@ describe("sp.rekey()", () => {
     expect(await sp.keys()).toHaveLength(1);
     await sp.close();
     await removeFolder(folder);
+  });
+
+  it("changes the key back completely in a process that was opened before the last change", async () => {
+    const store = memory();
+    const early = await open(store, { current: "old", keys: BOTH.keys });
+    await early.session("a").save({ n: 1 });
+    const onlyOld = await open(store, { key: OLD });
+    await (await open(store, BOTH)).rekey();
+    expect(await codeOf(onlyOld.rekey())).toBe("WRONG_KEY");
+    const { total } = await early.rekey();
+    expect(await early.keys()).toMatchObject([{ name: "old", current: true, dataKeys: total }]);
+    const sp = await open(store, { key: OLD });
+    expect((await sp.session("a").latest())?.state).toEqual({ n: 1 });
+    await sp.session("b").save({ n: 1 });
+    expect(await codeOf(open(store, { key: NEW }))).toBe("WRONG_KEY");
+  });
+
+  it("stops when another process changes the key to another one, and encrypts no data key with its own", async () => {
+    const store = memory();
+    const keys = { ...BOTH.keys, newer: key(3) };
+    await (await open(store, { key: OLD })).session("a").save({ n: 1 });
+    let commits = 0;
+    const paused = overrideStore(store, {
+      commit: async (commit) => {
+        // After the first commit, which replaces the header.
+        if (commits++ === 1) await (await open(store, { current: "newer", keys })).rekey();
+        return store.commit(commit);
+      },
+    });
+    const rotating = await open(paused, { current: "new", keys });
+    await expect(rotating.rekey()).rejects.toMatchObject({ code: "CONFLICT", message: expect.stringContaining("key") });
+    expect(commits).toBe(2);
+    const sp = await open(store, { key: keys.newer });
+    expect(await sp.keys()).toMatchObject([{ current: true, dataKeys: 2 }]);
+    expect((await sp.session("a").latest())?.state).toEqual({ n: 1 });
   });
 
   it("works with a provider, which wraps one key for each name", async () => {

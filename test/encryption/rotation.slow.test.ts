@@ -1,159 +1,228 @@
-/** `kill -9` while keys are changed and stores are encrypted, at every point of a write. */
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+/** `kill -9` while the key of a store is changed and two other processes write, at every passing of every write point. */
 import { fileURLToPath } from "node:url";
-import { describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { MasterKey } from "../../src/encryption/master-key.js";
+import { decodeDataKey, isAuthentic, parseHeader, placeOfDataKey } from "../../src/encryption/records.js";
+import { isDataKeyRecord } from "../../src/encryption/data-keys.js";
 import { Savepoint } from "../../src/index.js";
-import { WRITE_POINTS as FILE_WRITE_POINTS } from "../../src/store/file/write-points.js";
-import { POSTGRES_WRITE_POINTS } from "../../src/store/postgres/options.js";
-import { WRITE_POINTS } from "../../src/store/sqlite/options.js";
-import { type Ended, type Started, startProgram } from "../crash/children.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
-import { encryptionOf } from "../support/crash-keys.mjs";
-import { contentOf, fill } from "./lab.js";
-import { onDisk } from "./on-disk.js";
+import { ALL_STORED_KEYS, ENCRYPTION_KEY } from "../../src/records/index.js";
+import { scan } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
+import { CRASH_KEYS, encryptionOf } from "../support/crash-keys.mjs";
+import { type Line, LiveChild } from "./live-child.js";
+import { type RotationStore, STORES } from "./rotation-stores.js";
 
 const PROGRAM = fileURLToPath(new URL("./rotation-child.mjs", import.meta.url));
-const start = (job: string, ...args: unknown[]): Started => startProgram(PROGRAM, job, ...args);
 
-/** The acknowledged values of sessions. */
-class Acknowledged {
-  readonly values = new Map<string, number>();
+/** The sessions of a store before its key is changed. */
+const SESSIONS = 40;
+/** The sessions that each writer creates during the change. */
+const CREATED = 18;
+/** The commits of a rotation: the header, the data keys of the first page (16 records), and those of the next one (up to 64). */
+const COMMITS = 3;
 
-  note({ lines, signal, stderr }: Ended): void {
-    expect({ signal, stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
-    for (const { session, n } of lines) {
-      if (typeof session === "string") this.values.set(session, Math.max(n as number, this.values.get(session) ?? 0));
+const open = (url: string, keys: string): Promise<Savepoint> =>
+  Savepoint.open(url, { durability: "process", ...encryptionOf(keys) });
+
+interface Outcome {
+  /** How often each point was passed; `undefined` if the process that changed the key was killed. */
+  readonly passings: Map<string, number> | undefined;
+  /** How many sessions the process with the old key has created during the change. */
+  readonly allowed: number;
+  /** How many it could not create. */
+  readonly refused: number;
+}
+
+/** An encrypted store, two processes that write to it, and one that changes its key. */
+class Rotation {
+  readonly #url: string;
+  /** Knows only the old key. */
+  readonly #old: LiveChild;
+  /** Knows both keys, and prefers the old one. */
+  readonly #both: LiveChild;
+  readonly #rotator: LiveChild;
+  readonly #acknowledged = new Map<string, number>();
+  /** The lines of the process with the old key. */
+  #linesOfOld: readonly Line[] = [];
+
+  private constructor(url: string, dieAt: string | undefined) {
+    this.#url = url;
+    this.#old = new LiveChild(PROGRAM, "write", url, "old", "old");
+    this.#both = new LiveChild(PROGRAM, "write", url, "old,new", "both");
+    this.#rotator = new LiveChild(PROGRAM, "rotateOnCommand", url, "new,old", dieAt);
+  }
+
+  /** @param dieAt the passing at which the process that changes the key is killed */
+  static async start(url: string, dieAt?: string): Promise<Rotation> {
+    await using sp = await open(url, "old");
+    await Promise.all(Array.from({ length: SESSIONS }, (_, n) => sp.session(`before-${n}`).save({ n })));
+    const rotation = new Rotation(url, dieAt);
+    for (let n = 0; n < SESSIONS; n++) rotation.#acknowledged.set(`before-${n}`, n);
+    return rotation;
+  }
+
+  /**
+   * Changes the key while both writers create sessions. Returns how often each point was passed; `undefined` if it was killed.
+   *
+   * @param isQuiet whether one of them only saves to a session that exists, and the other one waits
+   */
+  async changeKey(isQuiet: boolean): Promise<Map<string, number> | undefined> {
+    await this.#rotator.waitFor((line) => "ready" in line, "the process that changes the key");
+    for (const writer of this.#writers) await isSaving(writer);
+    if (isQuiet) {
+      await answer(this.#both, { pause: true }, "pause");
+      // A process that writes alone leaves commits in the write buffer from its second one on.
+      for (let saves = 0; saves < 3; saves++) await isSaving(this.#old);
+    } else {
+      const numbers = Array.from({ length: CREATED }, (_, n) => n);
+      this.#old.send({ create: numbers.map((n) => `old-${n}`) });
+      this.#both.send({ create: numbers.map((n) => `both-${n}`) });
     }
+    this.#rotator.send({ rekey: true });
+    const { lines, signal, stderr } = await this.#rotator.ended;
+    expect(stderr).toBe("");
+    const passings = lines.find((line) => "passings" in line)?.["passings"];
+    expect(signal).toBe(passings ? null : "SIGKILL");
+    return passings ? new Map(Object.entries(passings as Record<string, number>)) : undefined;
+  }
+
+  /** Completes the change in this process while both writers continue. */
+  async complete(): Promise<void> {
+    await using sp = await open(this.#url, "new,old");
+    await sp.rekey();
+    expect((await sp.keys()).map(({ name }) => name)).toEqual(["new"]);
+  }
+
+  /** What the old key still allows after the change, and what both keys do. */
+  async checkWriters(): Promise<void> {
+    const created = await answer(this.#both, { create: ["both after"] }, "both after");
+    expect(created).toMatchObject({ session: "both after" });
+    expect(await answer(this.#old, { create: ["old after"] }, "old after")).toMatchObject({ code: "WRONG_KEY" });
+    expect(await answer(this.#old, { read: "both after" }, "read")).toMatchObject({ code: "WRONG_KEY" });
+    expect(await answer(this.#old, { rekey: true }, "rekey")).toMatchObject({ code: "WRONG_KEY" });
+    for (const writer of this.#writers) {
+      await isSaving(writer);
+      const { lines, signal, stderr } = await writer.kill();
+      expect({ signal, stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
+      if (writer === this.#old) this.#linesOfOld = lines;
+      for (const { session, n } of lines) {
+        if (typeof session === "string") this.#acknowledged.set(session, n as number);
+      }
+    }
+  }
+
+  /** Everything that was acknowledged is there with the new key, and nothing can be decrypted with the old one. */
+  async checkStore(): Promise<void> {
+    const refused = open(this.#url, "old");
+    await expect(refused).rejects.toMatchObject({ code: "WRONG_KEY" });
+    const keys = await dataKeysOf(this.#url);
+    expect(keys.length).toBeGreaterThan(SESSIONS);
+    expect(keys.filter(({ opensWith }) => opensWith.join() !== "new")).toEqual([]);
+    await using sp = await open(this.#url, "new");
+    const values = await Promise.all(
+      [...this.#acknowledged].map(async ([session, n]) => {
+        const state = (await sp.session(session).latest())?.state as { n: number } | undefined;
+        return { session, n, isThere: (state?.n ?? -1) >= n };
+      }),
+    );
+    expect(values.filter(({ isThere }) => !isThere)).toEqual([]);
+    const { ok, problems } = await sp.verify({ deep: true });
+    expect({ ok, problems }).toEqual({ ok: true, problems: [] });
+  }
+
+  /** What became of the sessions that the process with the old key was to create during the change. */
+  get creations(): Pick<Outcome, "allowed" | "refused"> {
+    const count = (field: string): number =>
+      this.#linesOfOld.filter((line) => /^old-\d+$/.test(String(line[field]))).length;
+    return { allowed: count("session"), refused: count("refused") };
+  }
+
+  get #writers(): readonly LiveChild[] {
+    return [this.#old, this.#both];
   }
 }
 
-const makeFolder = (): string => mkdtempSync(join(tmpdir(), "savepoint-rotation-"));
+/** Waits until a writer has saved once more. */
+async function isSaving(writer: LiveChild): Promise<void> {
+  await writer.waitFor((line) => "session" in line, "a save", writer.lineCount);
+}
 
-const STORES = [
-  {
-    kind: "SQLite",
-    points: WRITE_POINTS,
-    make: () => {
-      const folder = makeFolder();
-      return { url: `sqlite:${join(folder, "store.db")}`, remove: async () => rmSync(folder, { recursive: true }) };
-    },
-  },
-  {
-    kind: "plain files",
-    points: FILE_WRITE_POINTS,
-    make: () => {
-      const folder = makeFolder();
-      return { url: `file:${join(folder, "store")}`, remove: async () => rmSync(folder, { recursive: true }) };
-    },
-  },
-  {
-    kind: "PostgreSQL",
-    points: POSTGRES_WRITE_POINTS,
-    make: () => {
-      expect(inject("postgresUrl")).not.toBe("");
-      const url = newPostgresUrl();
-      return { url, remove: () => dropSchema(url) };
-    },
-  },
-];
-
-describe.each(STORES)("changing the key of an encrypted store ($kind)", ({ points, make }) => {
-  it("loses nothing, and leaves nothing to the old key", { timeout: 300_000 }, async () => {
-    const { url, remove } = make();
-    await (await Savepoint.open(url, { durability: "process", ...encryptionOf("old") })).close();
-    const acknowledged = new Acknowledged();
-    // Two that know only the old key or prefer it, and one that has the new one.
-    const rings = ["old", "old,new", "new,old"];
-    const writers = rings.map((ring, index) => start("save", url, ring, `lane ${index}`));
-    await Promise.all(writers.map(({ started }) => started));
-    let kills = 0;
-    for (const point of points) {
-      for (const passing of [0, 2]) {
-        const { signal, stderr } = await start("rotate", url, "new,old", `${point}@${passing}`).ended;
-        expect(stderr).toBe("");
-        kills += Number(signal === "SIGKILL");
-      }
-    }
-    // A rotation that has nothing left to do passes only some of the points.
-    expect(kills).toBeGreaterThan(2);
-    const { lines } = await start("rotate", url, "new,old").ended;
-    expect(lines).toHaveLength(1);
-    // Beside the old processes, one is started after the rotation with the old configuration.
-    const late = start("save", url, "old,new", "late");
-    await late.started;
-    const refused = await Savepoint.open(url, { durability: "process", ...encryptionOf("old") }).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    expect(refused).toMatchObject({ code: "WRONG_KEY" });
-    for (const { child, ended } of [...writers, late]) {
-      child.kill("SIGKILL");
-      acknowledged.note(await ended);
-    }
-    expect(acknowledged.values.size).toBeGreaterThan(rings.length * 2);
-    await using sp = await Savepoint.open(url, { durability: "process", ...encryptionOf("new") });
-    // No data key is encrypted with the old key, although no rotation has run since the last save.
-    expect((await sp.keys()).map(({ name }) => name)).toEqual(["new"]);
-    for (const [session, n] of acknowledged.values) {
-      const state = (await sp.session(session).latest())?.state as { n: number } | undefined;
-      expect(state?.n ?? 0, session).toBeGreaterThanOrEqual(n);
-    }
-    const { ok, problems } = await sp.verify({ deep: true });
-    expect({ ok, problems }).toEqual({ ok: true, problems: [] });
-    await sp.close();
-    await remove();
-  });
-});
-
-describe.each(STORES.slice(0, 2))("encrypting a plain store ($kind)", ({ points, make }) => {
-  it(
-    "is completed after kill -9 at any point, loses nothing, and leaves no plain byte",
-    { timeout: 300_000 },
-    async () => {
-      const template = make();
-      const plain = await Savepoint.open(template.url, { durability: "process" });
-      await fill(plain);
-      const content = await contentOf(plain);
-      await plain.search("canary");
-      await plain.close();
-      const folderOf = (url: string): string => join(url.slice(url.indexOf(":") + 1), "..");
-      let kills = 0;
-      for (const point of points) {
-        for (const passing of [0, 11]) {
-          const { url, remove } = make();
-          const folder = folderOf(url);
-          cpSync(folderOf(template.url), folder, { recursive: true });
-          const { signal, stderr } = await start("encrypt", url, "new", `${point}@${passing}`).ended;
-          expect(stderr).toBe("");
-          if (signal === "SIGKILL") {
-            kills++;
-            // Killed again while it is completed.
-            await start("rotate", url, "new", `${point}@1`).ended;
-          }
-          const opened = await Savepoint.open(url, { durability: "process" }).then(
-            async (sp) => {
-              // The header was not written yet.
-              expect(await contentOf(sp)).toEqual(content);
-              await sp.rekey({ to: encryptionOf("new").encryption as never });
-              return sp;
-            },
-            async (error: unknown) => {
-              expect(error).toMatchObject({ code: "KEY_REQUIRED" });
-              return Savepoint.open(url, { durability: "process", ...encryptionOf("new") });
-            },
-          );
-          expect(onDisk(folder, "canary"), `${point}@${passing}`).toEqual([]);
-          expect(await contentOf(opened)).toEqual(content);
-          await opened.close();
-          expect(onDisk(folder, "canary"), `${point}@${passing}, closed`).toEqual([]);
-          await remove();
-          if (signal !== "SIGKILL") break;
-        }
-      }
-      expect(kills).toBeGreaterThan(points.length);
-      await template.remove();
-    },
+/** The answer of a writer to a command. @param what the session that it creates, or the field of the answer */
+async function answer(writer: LiveChild, command: Line, what: string): Promise<Line> {
+  const sent = writer.lineCount;
+  writer.send(command);
+  return writer.waitFor(
+    (line) => line["session"] === what || line["refused"] === what || what in line,
+    `the answer to ${JSON.stringify(command)}`,
+    sent,
   );
+}
+
+/** The records that need a master key, and the keys that decrypt or authenticate each. */
+async function dataKeysOf(url: string): Promise<{ record: string; opensWith: string[] }[]> {
+  const store = await openStore(url, { durability: "process" });
+  try {
+    const masters = Object.entries(CRASH_KEYS).map(([name, bytes]) => new MasterKey(bytes, name));
+    const [stored] = await store.get([ENCRYPTION_KEY]);
+    const header = parseHeader(stored && "value" in stored ? stored.value : "");
+    const namesOf = (opens: (key: MasterKey) => boolean): string[] =>
+      masters.flatMap((key) => (opens(key) ? [key.name as string] : []));
+    const keys = [{ record: ENCRYPTION_KEY, opensWith: namesOf((key) => isAuthentic(header, key)) }];
+    for await (const record of scan(store, ALL_STORED_KEYS)) {
+      if (!isDataKeyRecord(record.key)) continue;
+      const { wrapped } = decodeDataKey("value" in record ? record.value : "");
+      const place = placeOfDataKey(header, record.key);
+      keys.push({ record: record.key, opensWith: namesOf((key) => key.unwrap(wrapped, place) !== undefined) });
+    }
+    return keys;
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Changes the key of a new store, and checks the outcome.
+ *
+ * @param dieAt the passing at which the process that changes the key is killed
+ * @param options.isQuiet whether only one other process writes meanwhile
+ */
+async function rotate({ make }: RotationStore, dieAt?: string, { isQuiet = false } = {}): Promise<Outcome> {
+  const { url, remove } = make();
+  const rotation = await Rotation.start(url, dieAt);
+  const passings = await rotation.changeKey(isQuiet);
+  await rotation.complete();
+  await rotation.checkWriters();
+  await rotation.checkStore();
+  await remove();
+  return { passings, ...rotation.creations };
+}
+
+describe.each(STORES)("changing the key of an encrypted store ($kind)", (store) => {
+  const timeout = 600_000;
+  const all = store.commit.flatMap((point) => Array.from({ length: COMMITS }, (_, n) => `${point}@${n}`));
+
+  it("passes the write points at which the next tests kill it, and no others", { timeout }, async () => {
+    const { passings = new Map<string, number>() } = await rotate(store);
+    for (const point of store.buffer) passings.delete(point);
+    expect(passings).toEqual(new Map(store.commit.map((point) => [point, COMMITS])));
+    expect([...store.commit, ...store.buffer, ...store.others].sort()).toEqual([...store.points].sort());
+  });
+
+  it("loses nothing and leaves nothing to the old key, at whichever passing it is killed", { timeout }, async () => {
+    const outcomes: Outcome[] = [];
+    const killed: string[] = [];
+    for (const passing of all) {
+      const outcome = await rotate(store, passing);
+      outcomes.push(outcome);
+      if (!outcome.passings) killed.push(passing);
+    }
+    expect(killed).toEqual(all);
+    // The process with the old key was creating sessions when the header was replaced.
+    expect(outcomes.some(({ allowed, refused }) => allowed > 0 && refused > 0)).toBe(true);
+  });
+
+  it.each(store.buffer)("loses nothing when it is killed with the commits of another process, at %s", async (point) => {
+    const { passings } = await rotate(store, `${point}@0`, { isQuiet: true });
+    expect(passings).toBeUndefined();
+  });
 });
