@@ -1,6 +1,6 @@
 /** The items of one namespace, which are one session of the store. */
-import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../../index.js";
+import { retryWrite } from "../../shared/index.js";
 import { applyChanges, findItem, indexOf, type ItemChange, type PageIndex } from "./changes.js";
 import { type NamespaceState, type Outline, outlineOf, parseOutline, parseState, type StoredItem } from "./items.js";
 import type { Namespace } from "./namespaces.js";
@@ -37,9 +37,6 @@ interface Request {
   resolve(): void;
   reject(error: unknown): void;
 }
-
-/** How often a save is tried again while other processes write to the same namespace. */
-const MAX_ATTEMPTS = 1000;
 
 /**
  * One namespace, as this process uses it. Changes are saved in the order of the calls; those that wait are saved together. Other
@@ -140,31 +137,12 @@ export class Memory {
   /** Saves changes, again if another process has written meanwhile. */
   async #save(changes: readonly ItemChange[]): Promise<void> {
     try {
-      await this.#saveWithRetries(changes);
+      await retryWrite(
+        () => this.#turn.save(() => this.#saveOnce(changes), this.#head === undefined),
+        () => (this.#head = undefined),
+      );
     } finally {
       this.#turn.pause();
-    }
-  }
-
-  async #saveWithRetries(changes: readonly ItemChange[]): Promise<void> {
-    const start = performance.now();
-    for (let attempt = 1; ; attempt++) {
-      await this.#turn.wait();
-      const began = performance.now();
-      const mustRead = this.#head === undefined;
-      try {
-        await this.#saveOnce(changes);
-        const time = performance.now() - began;
-        return this.#turn.noteSave(time, mustRead ? time : undefined);
-      } catch (error) {
-        this.#head = undefined;
-        const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
-        if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
-        const now = performance.now();
-        this.#turn.noteConflict(attempt, now - start, now - began);
-        // Let the other writers continue.
-        if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
-      }
     }
   }
 

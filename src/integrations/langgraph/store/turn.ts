@@ -1,8 +1,9 @@
 /** The turns of this process among the writers of one namespace. */
 import { setTimeout as delay } from "node:timers/promises";
+import { isMoved } from "../../shared/index.js";
 import { type QueueEntry, queueNameOf, type TurnQueue } from "./turn-queue.js";
 
-/** After so many conflicts of one save, or after so many milliseconds, a process waits for a turn. */
+/** After so many failed attempts, or after failed attempts for so many milliseconds, a process waits for a turn. */
 const MAX_CONFLICTS = 3;
 const MAX_CONFLICT_TIME = 250;
 /** How long a turn is, in milliseconds, or in how many times the time for reading and saving the state, if that is longer. */
@@ -19,7 +20,7 @@ const MAX_WAIT = 30_000;
 
 /**
  * A process saves freely until it finds others in the queue of the namespace, or until one of its saves has conflicted several times. Then
- * it joins the queue, and saves only during its turns, which end after some time. It leaves the queue when nobody else is in it, or when it
+ * it joins the queue, and saves only during its turns, which end after some time. It leaves the queue when no other process is in it, or when it
  * has nothing to save.
  */
 export class Turn {
@@ -31,8 +32,9 @@ export class Turn {
   #end: number | undefined;
   /** Whether the queue must be read before the next attempt. */
   #mustRead = false;
-  /** Whether this process needs a turn, although nobody else may be in the queue. */
-  #isStarving = false;
+  /** The failed attempts since the last save, and how long they took. */
+  #conflicts = 0;
+  #conflictTime = 0;
   /** How long the last attempt that has read the state took, in milliseconds. */
   #needs = 0;
   #idle: NodeJS.Timeout | undefined;
@@ -43,8 +45,30 @@ export class Turn {
     this.#name = queueNameOf(sessionId);
   }
 
-  /** Resolves when this process may save. Call {@link pause} after the save. */
-  async wait(): Promise<void> {
+  /**
+   * Saves once this process may save. Call {@link pause} when nothing more has to be saved.
+   *
+   * @param save one attempt, which fails if another process has moved the head
+   * @param mustRead whether it reads the state
+   */
+  async save(save: () => Promise<void>, mustRead: boolean): Promise<void> {
+    await this.#wait();
+    const began = performance.now();
+    try {
+      await save();
+    } catch (error) {
+      if (isMoved(error)) this.#noteConflict(performance.now() - began);
+      throw error;
+    }
+    this.#noteSave(performance.now() - began, mustRead);
+  }
+
+  /** Notes that nothing has to be saved, or that nothing can be saved: the turn ends soon. */
+  pause(): void {
+    if (this.#hasTurn) this.#idle = setTimeout(() => void (this.#leaving = this.#leave()), MAX_IDLE);
+  }
+
+  async #wait(): Promise<void> {
     clearTimeout(this.#idle);
     await this.#leaving;
     if (!this.#hasTurn && this.#queue.isReadDue) await this.#queue.read();
@@ -53,24 +77,23 @@ export class Turn {
     if (isOver || others || this.#mustRead) await this.#take(isOver);
   }
 
-  /** Notes a save. @param needed how long it took, if the state was read for it */
-  noteSave(time: number, needed: number | undefined): void {
+  #noteSave(time: number, mustRead: boolean): void {
     this.#queue.noteSave(time);
-    if (needed !== undefined) this.#needs = needed;
-    this.#isStarving = false;
+    if (mustRead) this.#needs = time;
+    [this.#conflicts, this.#conflictTime] = [0, 0];
     if (this.#hasTurn) this.#end ??= performance.now() + turnTime(this.#needs);
   }
 
-  /** Notes that nothing has to be saved, or that nothing can be saved: the turn ends soon. */
-  pause(): void {
-    if (this.#hasTurn) this.#idle = setTimeout(() => void (this.#leaving = this.#leave()), MAX_IDLE);
+  #noteConflict(time: number): void {
+    this.#needs = time;
+    this.#mustRead = true;
+    this.#conflicts++;
+    this.#conflictTime += time;
   }
 
-  /** Notes that a save has conflicted with another process. @param time how long it has been tried */
-  noteConflict(attempt: number, time: number, needed: number): void {
-    this.#needs = needed;
-    this.#mustRead = true;
-    this.#isStarving ||= attempt >= MAX_CONFLICTS || time > MAX_CONFLICT_TIME;
+  /** Whether this process needs a turn, although no other process may be in the queue. */
+  get #isStarving(): boolean {
+    return this.#conflicts >= MAX_CONFLICTS || this.#conflictTime > MAX_CONFLICT_TIME;
   }
 
   /** Waits for the next turn, if other processes are in the queue or this one must be. */
