@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { SavepointStore } from "../../src/integrations/langgraph/index.js";
+import { queueNameOf } from "../../src/integrations/langgraph/store/turn-queue.js";
 import { until } from "../support/until.mjs";
 import { DURABLE_STORES, useStore } from "./durable-stores.js";
 
@@ -14,7 +15,7 @@ const QUEUE = "memory%turns";
 interface Writer {
   /** The number of acknowledged puts. */
   readonly puts: () => number;
-  kill(): Promise<void>;
+  readonly kill: () => Promise<void>;
 }
 
 function startWriter(url: string, name: string): Writer {
@@ -71,5 +72,23 @@ describe.each(DURABLE_STORES)("processes that put without a pause on $name", (ki
     await until(async () => (await sp.sessions.load(QUEUE)) === undefined, "the end of the queue");
     const sessions = await sp.sessions.list().all();
     expect(sessions.map(({ id }) => id)).toEqual(["memory/shared"]);
+    await Promise.all(writers.map(({ kill }) => kill()));
   }, 180_000);
+
+  it("do not wait for a process that has ended, or for what another program has saved in their queue", async () => {
+    const [sp, other] = [await lab.open(), await lab.open()];
+    const [mine, theirs] = [new SavepointStore(sp), new SavepointStore(other)];
+    await mine.put(["shared"], "k", { n: 1 });
+    const queue = sp.session(QUEUE, { agent: "memory" });
+    const { id } = await queue.save({ any: "state" });
+    const ended = `${queueNameOf("memory/shared")}/a-process`;
+    await queue.annotate(id, ended, () => ({ ticket: 1, needs: 0 }));
+    await queue.annotate(id, "no entry", () => [1]);
+    await queue.annotate(id, `${ended}-2`, () => ({ ticket: "1", needs: Number.NaN }));
+    // The second put of a process conflicts with that of the other one, and a process reads the queue after a conflict.
+    await theirs.put(["shared"], "k", { n: 2 });
+    await mine.put(["shared"], "k", { n: 3 });
+    expect((await theirs.get(["shared"], "k"))?.value).toEqual({ n: 3 });
+    await until(async () => (await other.sessions.load(QUEUE)) === undefined, "the end of the queue");
+  });
 });
