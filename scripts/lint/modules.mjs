@@ -60,15 +60,18 @@ const LAYERS = [
 
 /** The public API. */
 const PUBLIC = ["index"];
+/** What the integrations may import. */
+const INTEGRATION = [...PUBLIC, "integrations/shared"];
 
 /** Modules that are not layers, and all that they may import: modules, or single files of them. */
 const APART = new Map([
   ["store.ts", ["store", "store/contract", "store/file", "store/memory", "store/postgres", "store/sqlite"]],
   ["testing", ["errors", "store"]],
-  ["integrations/ai", PUBLIC],
-  ["integrations/claude", PUBLIC],
-  ["integrations/langgraph", PUBLIC],
-  ["integrations/openai", PUBLIC],
+  ["integrations/shared", PUBLIC],
+  ["integrations/ai", INTEGRATION],
+  ["integrations/claude", INTEGRATION],
+  ["integrations/langgraph", INTEGRATION],
+  ["integrations/openai", INTEGRATION],
   ["mcp", PUBLIC],
   ["inspector", PUBLIC],
   // The page imports the types of the JSON API, and nothing that runs on the server.

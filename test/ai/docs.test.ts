@@ -1,9 +1,9 @@
-// The diff on docs/chat.md and the routes of examples/server for Next.js, called with requests as a framework calls them.
+// The diffs on docs/ai-sdk.md, docs/chat.md and in the README, and the routes of examples/server for Next.js, called with requests as a framework calls them.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { readDiff } from "../docs/diffs.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
@@ -15,6 +15,7 @@ beforeEach(async () => {
   mkdirSync(join(folder, "node_modules"));
   symlinkSync(root, join(folder, "node_modules", "savepoint"));
   symlinkSync(join(root, "node_modules", "ai"), join(folder, "node_modules", "ai"));
+  symlinkSync(join(root, "node_modules", "zod"), join(folder, "node_modules", "zod"));
   return () => removeFolder(folder);
 });
 
@@ -23,11 +24,38 @@ function run(name: string, code: string): string {
   const options = {
     cwd: folder,
     encoding: "utf8",
-    env: { ...process.env, PAYMENT_MS: "0", AI_GATEWAY_API_KEY: "" },
+    env: { ...process.env, PAYMENT_MS: "0", AI_GATEWAY_API_KEY: "", SAVEPOINT_URL: "sqlite:./agents.db" },
   } as const;
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(folder, name)], options);
   return status === 0 && stderr === "" ? stdout.trim() : `${status}: ${stdout}${stderr}`;
 }
+
+/** What the reader has already: a model, two tools and a question. */
+const OWN = `
+  import { tool } from "ai";
+  import { MockLanguageModelV3 } from "ai/test";
+  import { z } from "zod";
+  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+  const reply = (content, unified) => ({ content: [content], finishReason: { unified, raw: undefined }, usage, warnings: [] });
+  const model = new MockLanguageModelV3({
+    doGenerate: async ({ prompt }) => prompt.at(-1).role === "tool"
+      ? reply({ type: "text", text: "Found." }, "stop")
+      : reply({ type: "tool-call", toolCallId: "c1", toolName: "search", input: "{}" }, "tool-calls"),
+  });
+  const search = tool({ inputSchema: z.object({}), execute: () => "it" });
+  const charge = tool({ inputSchema: z.object({}), execute: () => "paid" });
+  const [chatId, messageId, question, history] = ["order-42", "message-1", "Where is it?", []];
+`;
+
+describe.each(["docs/ai-sdk.md", "README.md"])("the diff for the AI SDK on %s", (page) => {
+  it("runs before and after, and a turn that is started again calls no model", () => {
+    const { before, after } = readDiff(page, "savepoint/ai");
+    const show = `console.log(result.text, model.doGenerateCalls.length);`;
+    const runs = (code: string): string[] => ["first", "second"].map((name) => run(`${name}.mjs`, OWN + code + show));
+    expect(runs(before)).toEqual(["Found. 2", "Found. 2"]);
+    expect(runs(after)).toEqual(["Found. 2", "Found. 0"]);
+  });
+});
 
 /** What a program needs to send the messages of a chat, and to read replies. */
 const CLIENT = `

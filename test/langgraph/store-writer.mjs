@@ -1,7 +1,6 @@
 // Puts items without end, and prints each one after it is acknowledged: node store-writer.mjs <url> <name>
 // A parent kills it at any moment.
 import { writeSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { Savepoint } from "savepoint";
 import { SavepointStore } from "savepoint/langgraph";
 
@@ -16,8 +15,6 @@ const work = async (writer) => {
     const namespace = n % 3 === 0 ? ["own", `${name}-${writer}`] : ["shared"];
     await store.put(namespace, key, { n, text: "x".repeat(n % 200) });
     writeSync(1, `${JSON.stringify({ namespace, key, n })}\n`);
-    // A process that writes to a namespace without any pause can keep others from writing to it.
-    await pause(Math.random() * 20);
   }
 };
 await Promise.all([work(0), work(1), work(2)]);

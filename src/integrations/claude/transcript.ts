@@ -1,6 +1,6 @@
 /** The transcripts of one session and of its subagents, which are one session of the store. */
-import { setTimeout as delay } from "node:timers/promises";
-import { type CheckpointInfo, isSavepointError, type Savepoint, SavepointError, type Session } from "../../index.js";
+import { type CheckpointInfo, type Savepoint, SavepointError, type Session } from "../../index.js";
+import { retryWrite } from "../shared/index.js";
 import { pathOf, sessionIdOf } from "./keys.js";
 import { type Outline, outlineIn, type Summaries } from "./summaries.js";
 import type { SessionKey, TranscriptEntry, TranscriptState } from "./types.js";
@@ -23,9 +23,6 @@ interface Head {
   /** Whether the branch has a checkpoint. */
   readonly exists: boolean;
 }
-
-/** How often an append is tried again while other processes write to the same session. */
-const MAX_ATTEMPTS = 200;
 
 /**
  * One session of the SDK, as this process uses it. Its writes run one after another. Other processes may write too: every write
@@ -178,24 +175,10 @@ export class Transcript {
   /** Runs a write after all earlier ones, again if another process has written meanwhile. */
   #write(work: () => Promise<void>): Promise<void> {
     this.#waiting++;
-    const result = this.#last.then(() => this.#retry(work)).finally(() => this.#waiting--);
+    const result = this.#last.then(() => retryWrite(work, () => this.#forget())).finally(() => this.#waiting--);
     // The caller handles a failure; the next write only waits.
     this.#last = result.catch(() => {});
     return result;
-  }
-
-  async #retry(work: () => Promise<void>): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await work();
-      } catch (error) {
-        this.#forget();
-        const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
-        if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
-        // Let the other writers continue.
-        if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
-      }
-    }
   }
 
   /** The next write reads the head, with a handle that accepts a session that was deleted and created again. */

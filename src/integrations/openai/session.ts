@@ -1,5 +1,4 @@
 /** The session of the SDK, stored as a session of the store. */
-import { setTimeout as delay } from "node:timers/promises";
 import type {
   AgentInputItem,
   SessionHistoryRewriteArgs,
@@ -7,7 +6,8 @@ import type {
   SessionHistoryTransactionArgs,
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents-core";
-import { isSavepointError, type Savepoint, type Session } from "../../index.js";
+import type { Savepoint, Session } from "../../index.js";
+import { retryWrite } from "../shared/index.js";
 import { copyDefined, invalidArgument, isObject } from "./sdk.js";
 import { type OpenAiState, parseState } from "./state.js";
 import { applyMutations, applyTransaction, isTransactionConflict } from "./transactions.js";
@@ -25,9 +25,6 @@ export interface SavepointSessionOptions {
    */
   readonly branch?: string;
 }
-
-/** How often a write is tried again while other processes write to the same session. */
-const MAX_ATTEMPTS = 200;
 
 /**
  * Stores the history of a session of the OpenAI Agents SDK: its `Session`, with history transactions and rewrites. Each call is durable when
@@ -139,31 +136,24 @@ export class SavepointSession implements SessionHistoryTransactionAwareSession, 
    * @param change returns `undefined` to leave the state as it is
    */
   #change(change: (state: OpenAiState) => OpenAiState | undefined): Promise<void> {
-    const result = this.#last.then(() => this.#retry(change));
+    const forget = (error: unknown): void => {
+      this.#session = this.#handle();
+      if (isTransactionConflict(error)) throw error;
+    };
+    const result = this.#last.then(() => retryWrite(() => this.#changeOnce(change), forget));
     // The caller handles a failure; the next call only waits.
     this.#last = result.catch(() => {});
     return result;
   }
 
-  async #retry(change: (state: OpenAiState) => OpenAiState | undefined): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const latest = await this.#session.latest();
-        const { turn: _turn, run: _run, ...state } = latest ? parseState(this.#id, latest.state) : { messages: [] };
-        const changed = change(state);
-        if (!changed) return;
-        // Only this lets a save create a branch other than `main`.
-        const root = latest || (this.#options.branch ?? "main") === "main" ? {} : { parent: null };
-        await this.#session.save(changed, root);
-        return;
-      } catch (error) {
-        const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
-        this.#session = this.#handle();
-        if (isTransactionConflict(error) || !isMoved || attempt === MAX_ATTEMPTS) throw error;
-        // Let the other writers continue.
-        if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
-      }
-    }
+  async #changeOnce(change: (state: OpenAiState) => OpenAiState | undefined): Promise<void> {
+    const latest = await this.#session.latest();
+    const { turn: _turn, run: _run, ...state } = latest ? parseState(this.#id, latest.state) : { messages: [] };
+    const changed = change(state);
+    if (!changed) return;
+    // Only this lets a save create a branch other than `main`.
+    const root = latest || (this.#options.branch ?? "main") === "main" ? {} : { parent: null };
+    await this.#session.save(changed, root);
   }
 }
 

@@ -125,8 +125,13 @@ function isStoredItem(item: unknown): boolean {
   );
 }
 
-function isFields(value: unknown): value is Fields {
+export function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Map);
+}
+
+/** Whether a value is a number of something. */
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** Times must be valid for a `Date`. */

@@ -1,14 +1,17 @@
 /** The items of one namespace, which are one session of the store. */
-import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../../index.js";
+import { retryWrite } from "../../shared/index.js";
 import { applyChanges, findItem, indexOf, type ItemChange, type PageIndex } from "./changes.js";
 import { type NamespaceState, type Outline, outlineOf, parseOutline, parseState, type StoredItem } from "./items.js";
 import type { Namespace } from "./namespaces.js";
+import { Turn } from "./turn.js";
+import type { TurnQueue } from "./turn-queue.js";
 
 /** What all namespaces of a store share. */
 export interface MemoryContext {
   readonly sp: Savepoint;
   readonly agent: string;
+  readonly turns: TurnQueue;
   now(): number;
 }
 
@@ -35,11 +38,6 @@ interface Request {
   reject(error: unknown): void;
 }
 
-/** How often a save is tried again while other processes write to the same namespace. */
-const MAX_ATTEMPTS = 1000;
-/** How long after a conflict this process pauses between its saves, in milliseconds. */
-const CONTENDED = 10_000;
-
 /**
  * One namespace, as this process uses it. Changes are saved in the order of the calls; those that wait are saved together. Other
  * processes may write too: every save checks that the head is the one that it was prepared for.
@@ -51,15 +49,13 @@ export class Memory {
   #head: Head | undefined;
   #waiting: Request[] = [];
   #saving: Promise<void> | undefined;
-  /** When a save last conflicted with another process, by `performance.now()`. */
-  #lastConflict = Number.NEGATIVE_INFINITY;
-  /** How long the last reading of the state took, in milliseconds. */
-  #readTime = 0;
+  readonly #turn: Turn;
 
   constructor(context: MemoryContext, id: string, namespace: Namespace) {
     this.#context = context;
     this.id = id;
     this.namespace = namespace;
+    this.#turn = new Turn(context.turns, id);
   }
 
   /** Whether nothing is being saved. */
@@ -118,11 +114,7 @@ export class Memory {
           (error: unknown) => request.reject(error),
         );
       }
-      const began = performance.now();
       await this.#saveTogether(ready);
-      const end = performance.now();
-      // A process whose save conflicted must read the state before it saves again. Without a pause it would conflict repeatedly.
-      if (end - this.#lastConflict < CONTENDED) await delay(Math.random() * 3 * (this.#readTime + end - began));
     }
     // In the same turn as the check above: a change that is requested from now on starts the next loop.
     this.#saving = undefined;
@@ -144,17 +136,13 @@ export class Memory {
 
   /** Saves changes, again if another process has written meanwhile. */
   async #save(changes: readonly ItemChange[]): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.#saveOnce(changes);
-      } catch (error) {
-        this.#head = undefined;
-        const isMoved = isSavepointError(error, "CONFLICT") || isSavepointError(error, "SESSION_DELETED");
-        if (!isMoved || attempt === MAX_ATTEMPTS) throw error;
-        this.#lastConflict = performance.now();
-        // Let the other writers continue.
-        if (attempt > 1) await delay(Math.random() * Math.min(attempt, 20));
-      }
+    try {
+      await retryWrite(
+        () => this.#turn.save(() => this.#saveOnce(changes), this.#head === undefined),
+        () => (this.#head = undefined),
+      );
+    } finally {
+      this.#turn.pause();
     }
   }
 
@@ -205,12 +193,10 @@ export class Memory {
   }
 
   async #readHead(): Promise<Head> {
-    const began = performance.now();
     const session = this.session();
     const latest = await session.latest();
     const state = latest && parseState(this.id, this.namespace, latest.state);
     const index = indexOf(state);
-    this.#readTime = performance.now() - began;
     return {
       session,
       id: latest?.id,

@@ -33,6 +33,11 @@ function problemOf(namespace: unknown): string | undefined {
   return undefined;
 }
 
+/** The id of a session that stores no namespace, and that no other store has. */
+export function queueIdOf(agent: string): string {
+  return `${escape(agent)}%turns`;
+}
+
 /** The ids of the sessions of a store: `<agent>/<label>/<label>`, in which a label is escaped where necessary. */
 export class SessionIds {
   readonly #prefix: string;

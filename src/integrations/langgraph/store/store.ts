@@ -32,6 +32,7 @@ import {
   matchesCondition,
   type Namespace,
   parseConditions,
+  queueIdOf,
   validateNamespace,
 } from "./namespaces.js";
 import {
@@ -43,6 +44,7 @@ import {
   type SearchItemsOptions,
 } from "./options.js";
 import { embedPuts, parsePut, type PutRequest } from "./puts.js";
+import { TurnQueue } from "./turn-queue.js";
 import { Embedder, rankBySimilarity } from "./vectors.js";
 
 /** An item that a search has found. */
@@ -79,7 +81,7 @@ export class SavepointStore extends BaseStore {
       throw invalidArgument("SavepointStore needs an open Savepoint: new SavepointStore(await Savepoint.open(url)).");
     }
     const { agent = "memory", index, ttl, refreshTtl = true, now = Date.now } = options;
-    const context: MemoryContext = { sp, agent, now };
+    const context: MemoryContext = { sp, agent, now, turns: new TurnQueue(sp, agent, queueIdOf(agent)) };
     this.#memories = new Memories(context);
     this.#now = now;
     this.#embedder = index && new Embedder(index);

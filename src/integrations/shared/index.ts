@@ -1,0 +1,2 @@
+/** What integrations share. */
+export { isMoved, retryWrite } from "./retry-write.js";
