@@ -310,7 +310,8 @@ export class BranchCursor {
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0, added);
       const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
-        const more = added && (await this.#annotate(options, added));
+        const planned = added && this.#annotate(options, added);
+        const more = planned instanceof Promise ? await planned : planned;
         const info = await this.#commit({ encoded, fields: options, agent: author.agent, extension, more }, author);
         this.#shadow = shadow;
         return info;
@@ -328,7 +329,10 @@ export class BranchCursor {
   }
 
   /** The annotations of the head that are committed with the next checkpoint. @param added what that adds to the state */
-  async #annotate({ annotations }: SaveFields, added: readonly StoredValue[]): Promise<CommitParts | undefined> {
+  #annotate(
+    { annotations }: SaveFields,
+    added: readonly StoredValue[],
+  ): CommitParts | Promise<CommitParts> | undefined {
     const { head, hidden } = this.#branch?.record ?? {};
     if (!annotations) return undefined;
     const isHead = head?.seq === annotations.seq && !hidden && !this.#planned && !this.#moved;
@@ -347,7 +351,8 @@ export class BranchCursor {
     if (!session && exists) session = (await this.#reader.heads(this.branchName)).session;
     const number = session?.record.number ?? (await this.#numbers.next());
     if (fields.id !== undefined) {
-      if (await this.#reader.isPlacedIdTaken(number, fields.id)) throw idTaken(fields.id, number);
+      const taken = this.#reader.isPlacedIdTaken(number, fields.id);
+      if (taken && (await taken)) throw idTaken(fields.id, number);
       if (!this.#shared.loaded && exists) session = (await this.#reader.heads(this.branchName)).session;
     }
     this.#shared.loaded ??= session;

@@ -265,6 +265,32 @@ describe.each(STORES)("values on $name", (kind) => {
     }
   });
 
+  test("the messages of a rejected checkpoint are saved with the next one", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const [a, b, c, d] = ["a", "b", "c", "d"].map((content) => new AIMessage(content)) as [AIMessage, ...AIMessage[]];
+    const putMessages = async (config: object, id: string, messages: unknown[], other?: unknown): Promise<object> => {
+      const versions = { messages: id, other: id };
+      const values = { messages, other };
+      const checkpoint = { ...emptyCheckpoint(), id, channel_values: values, channel_versions: versions };
+      return saver.put(config, checkpoint, metadata, versions);
+    };
+    const cyclic: unknown[] = [];
+    cyclic.push(cyclic);
+    const first = await putMessages(thread, "id-1", [a, b]);
+    await expect(putMessages(first, "id-2", [a, b, c, d], cyclic)).rejects.toMatchObject({ code: "INVALID_STATE" });
+    const second = await putMessages(first, "id-3", [a, b, c]);
+    a.content = "changed";
+    const third = await putMessages(second, "id-4", [a, b, d]);
+    const last = await putMessages(third, "id-5", [a, b, d, c]);
+    const read = async (config: object): Promise<unknown> =>
+      ((await saver.get(config))?.channel_values["messages"] as BaseMessage[] | undefined)?.map(
+        ({ content }) => content,
+      );
+    expect(await read(second)).toEqual(["a", "b", "c"]);
+    expect(await read(third)).toEqual(["changed", "b", "d"]);
+    expect(await read(last)).toEqual(["changed", "b", "d", "c"]);
+  });
+
   test("a loaded value that is changed does not change the channel that the next checkpoint inherits", async () => {
     const saver = new SavepointSaver(await data.open());
     const versions = { when: 1, bytes: 1 };

@@ -117,6 +117,12 @@ export function recallMessage(message: object): EncodedMessage | undefined {
   return known && hasSameFields(message, known) ? known : undefined;
 }
 
+/** The encoding of a message whose stored form is `stored`; `undefined` for any other value. */
+export function encodingOf(value: unknown, stored: unknown): EncodedMessage | undefined {
+  const known = CACHE.get(value as object);
+  return known?.stored === stored ? known : undefined;
+}
+
 /** Whether `value` is this message, and the message has not changed since it was encoded. */
 export function isUnchanged(value: unknown, encoded: EncodedMessage | undefined): boolean {
   return encoded !== undefined && encoded.message === value && hasSameFields(encoded.message, encoded);

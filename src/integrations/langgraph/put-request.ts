@@ -10,7 +10,7 @@ import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain
 import { type CheckpointAddress, requireAddress, type ThreadAddress } from "./address.js";
 import { invalidArgument } from "./errors.js";
 import { type StoredCheckpoint, versionOf } from "./stored.js";
-import { Encoder } from "./values.js";
+import { Encoder, setField } from "./values.js";
 
 /** The arguments of `put`. */
 export interface PutArguments {
@@ -106,28 +106,44 @@ function encodeChannels(
 }
 
 /**
- * The channel values of the checkpoint: the new ones, and those that it inherits from its parent.
- *
- * @param isStored whether any checkpoint of the namespace stored this version of the channel
+ * The channels whose value is part of the checkpoint only if a checkpoint of the namespace has stored the same version: neither are
+ * they new, nor does the parent have them. A copy of a checkpoint has such channels, because it has the same parent and the
+ * same versions as the original, none of which are new.
  */
-export async function resolveChannels(
+export function findUnconfirmed(
   input: ChannelInput,
   parent: StoredCheckpoint | undefined,
-  isStored: (channel: string, version: string | number) => Promise<boolean>,
-): Promise<Record<string, unknown>> {
-  const resolved = new Map<string, unknown>();
-  for (const channel of new Set([...input.order, ...Object.keys(input.versions)])) {
+): readonly (readonly [channel: string, version: string | number])[] {
+  const found: [string, string | number][] = [];
+  for (const channel of input.values.keys()) {
     const version = versionOf(input.versions, channel);
-    if (isNew(input, channel)) {
-      if (input.values.has(channel)) resolved.set(channel, input.values.get(channel));
-    } else if (isInherited(input, channel, parent)) resolved.set(channel, parent?.channel_values[channel]);
-    // A channel without a version has its initial value. And the copy of a checkpoint has the same parent and the same
-    // versions as the original, none of which are new.
-    else if (input.values.has(channel) && (version === undefined || (await isStored(channel, version)))) {
-      resolved.set(channel, input.values.get(channel));
-    }
+    if (version === undefined || isNew(input, channel) || isInherited(input, channel, parent)) continue;
+    found.push([channel, version]);
   }
-  return Object.fromEntries(resolved);
+  return found;
+}
+
+/**
+ * The channel values of the checkpoint: the new ones, and those that it inherits from its parent.
+ *
+ * @param rejected the channels of {@link findUnconfirmed} whose version no checkpoint has stored
+ */
+export function resolveChannels(
+  input: ChannelInput,
+  parent: StoredCheckpoint | undefined,
+  rejected: ReadonlySet<string>,
+): Record<string, unknown> {
+  const resolved: Record<string, unknown> = {};
+  const resolve = (channel: string): void => {
+    if (!isNew(input, channel) && isInherited(input, channel, parent)) {
+      setField(resolved, channel, parent?.channel_values[channel]);
+    } else if (input.values.has(channel) && !rejected.has(channel)) {
+      setField(resolved, channel, input.values.get(channel));
+    }
+  };
+  for (const channel of input.order) resolve(channel);
+  for (const channel of Object.keys(input.versions)) if (!Object.hasOwn(resolved, channel)) resolve(channel);
+  return resolved;
 }
 
 function isNew({ newVersions }: ChannelInput, channel: string): boolean {

@@ -7,9 +7,10 @@ import { isDeepStrictEqual } from "node:util";
 import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions } from "../../index.js";
 import { storedId, type ThreadAddress } from "./address.js";
 import { findNodes } from "./nodes.js";
-import { type PutRequest, resolveChannels } from "./put-request.js";
+import { findUnconfirmed, type PutRequest, resolveChannels } from "./put-request.js";
 import {
   asIntegration,
+  type HeadAnnotations,
   joinCheckpoint,
   type Replacement,
   replacementIn,
@@ -21,9 +22,9 @@ import {
   type ThreadState,
 } from "./stored.js";
 import { statusOfCheckpoint } from "./status.js";
-import type { NamespaceHead, Thread } from "./thread.js";
+import type { NamespaceBranch, NamespaceHead, Thread } from "./thread.js";
 import type { ThreadCache } from "./thread-cache.js";
-import { storeWrites, type TaskWrites, toAnnotations } from "./writes.js";
+import { hasUnsettled, storeWrites, type TaskWrites, toAnnotations } from "./writes.js";
 
 /** A checkpoint to put, with its values in their stored form. */
 export interface EncodedCheckpoint {
@@ -46,6 +47,8 @@ export interface EncodedCheckpoint {
   readonly writes: readonly TaskWrites[];
 }
 
+const NO_CHANNELS: ReadonlySet<string> = new Set();
+
 /** Puts a checkpoint of LangGraph's. @param rejectBranching fail with `CONFLICT` if it branches off unintentionally */
 export async function put(
   cache: ThreadCache,
@@ -53,56 +56,58 @@ export async function put(
   request: PutRequest,
   rejectBranching: boolean,
 ): Promise<void> {
-  const parent = request.address.checkpoint;
-  const writes = parent === undefined ? [] : thread.takeWrites(request.address, parent);
+  const { address, id, metadata, source, pinned } = request;
+  const parent = address.checkpoint;
+  // LangGraph puts a checkpoint per step, and every promise takes time. So what is usually there is not awaited.
+  const verification = request.encoder.verifyDecodable();
+  if (verification) await verification;
+  const writes = parent === undefined ? [] : thread.takeWrites(address, parent);
   try {
-    await putWithWrites(cache, thread, request, rejectBranching, writes);
+    const parentState =
+      parent === undefined ? undefined : (cache.recall(address, parent) ?? (await thread.load(address, parent)));
+    const unconfirmed = findUnconfirmed(request.channels, parentState);
+    const rejected = unconfirmed.length === 0 ? NO_CHANNELS : await rejectUnstored(thread, address, unconfirmed);
+    const values = resolveChannels(request.channels, parentState, rejected);
+    const state: StoredCheckpoint = { ...request.rest, channel_values: values };
+    const onlyOnHead = rejectBranching && !request.isFork;
+    const nodes = source === "loop" ? findNodes(state, parentState) : [];
+    const placed = { address, id, parent, pinned, onlyOnHead, mayDangle: false, writes };
+    const checkpoint = { ...placed, state, metadata, source, nodes };
+    cache.forget(address);
+    const info = await putUnlessDeleted(thread, request, checkpoint);
+    const { head } = thread.branch(address);
+    if (info && typeof head === "object" && head.id === id) {
+      cache.remember(address, { id, state, bytes: info.stateBytes });
+    }
   } finally {
-    await storeWrites(thread, writes);
+    if (hasUnsettled(writes)) await storeWrites(thread, writes);
   }
 }
 
-async function putWithWrites(
-  cache: ThreadCache,
+/** The channels of which no checkpoint of the namespace has stored this version. */
+async function rejectUnstored(
   thread: Thread,
-  request: PutRequest,
-  rejectBranching: boolean,
-  writes: readonly TaskWrites[],
-): Promise<void> {
-  const { address, id, metadata, source, pinned } = request;
-  const parent = address.checkpoint;
-  await request.encoder.verifyDecodable();
-  const parentState =
-    parent === undefined ? undefined : (cache.recall(address, parent) ?? (await thread.load(address, parent)));
-  const values = await resolveChannels(request.channels, parentState, (channel, version) =>
-    thread.isVersionStored(address, channel, version),
-  );
-  const state: StoredCheckpoint = { ...request.rest, channel_values: values };
-  const onlyOnHead = rejectBranching && !request.isFork;
-  const nodes = source === "loop" ? findNodes(state, parentState) : [];
-  const placed = { address, id, parent, pinned, onlyOnHead, mayDangle: false, writes };
-  const checkpoint = { ...placed, state, metadata, source, nodes };
-  cache.forget(address);
-  const info = await putUnlessDeleted(thread, request, checkpoint);
-  const { head } = thread.branch(address);
-  if (info && typeof head === "object" && head.id === id) {
-    cache.remember(address, { id, state, bytes: info.stateBytes });
+  address: ThreadAddress,
+  channels: readonly (readonly [channel: string, version: string | number])[],
+): Promise<ReadonlySet<string>> {
+  const rejected = new Set<string>();
+  for (const [channel, version] of channels) {
+    if (!(await thread.isVersionStored(address, channel, version))) rejected.add(channel);
   }
+  return rejected;
 }
 
 /** Puts a checkpoint into the thread it was created for, and never into one that was created after a deletion. */
-async function putUnlessDeleted(
+function putUnlessDeleted(
   thread: Thread,
   request: PutRequest,
   checkpoint: EncodedCheckpoint,
 ): Promise<CheckpointInfo | undefined> {
-  try {
-    return await putCheckpoint(thread, checkpoint);
-  } catch (error) {
+  return putCheckpoint(thread, checkpoint).catch(async (error: unknown) => {
     if (!isSavepointError(error, "SESSION_DELETED") || !(await belongsToNewThread(thread, request))) throw error;
     thread.rebind();
     return putCheckpoint(thread, checkpoint);
-  }
+  });
 }
 
 async function belongsToNewThread(thread: Thread, { address, parents }: PutRequest): Promise<boolean> {
@@ -131,13 +136,20 @@ export async function putCheckpoint(
     if (existing) return replace(thread, checkpoint, existing);
     if (checkpoint.pinned) await pinParent(thread, checkpoint, head);
     try {
-      const { info, isHead } = await save(thread, checkpoint, head);
-      if (isHead) branch.head = { id, seq: info.seq, pinned: info.pinned };
+      if (head === undefined || head.id !== checkpoint.parent) {
+        return await saveElsewhere(thread, branch, checkpoint, head);
+      }
+      const { writes } = checkpoint;
+      const annotations = toAnnotations(writes, head.seq);
+      if (!annotations && hasUnsettled(writes)) await storeWrites(thread, writes);
+      const info = await saveOnHead(branch, checkpoint, annotations);
+      for (const each of writes) each.resolve();
+      branch.head = toHead(id, info);
       return info;
     } catch (error) {
       branch.head = "unknown";
       if (!isSavepointError(error, "CONFLICT") || error instanceof ConcurrentWriteError) throw error;
-      const hasWrites = checkpoint.writes.some(({ isSettled }) => !isSettled);
+      const hasWrites = hasUnsettled(checkpoint.writes);
       await storeWrites(thread, checkpoint.writes);
       const newHead = await thread.readHead(address);
       // With skewed clocks, an id that exists can be higher than that of the newest checkpoint.
@@ -177,22 +189,30 @@ function positionOf(id: string, head: NamespaceHead | undefined, hasParent: bool
   return !head || id > head.id ? "newest" : "late";
 }
 
-async function save(
+function toHead(id: string, { seq, pinned }: CheckpointInfo): NamespaceHead {
+  return { id, seq, pinned };
+}
+
+/** Saves a checkpoint whose parent is the head, in one commit with the annotations of the head. */
+function saveOnHead(
+  { session }: NamespaceBranch,
+  checkpoint: EncodedCheckpoint,
+  annotations: HeadAnnotations | undefined,
+): Promise<CheckpointInfo> {
+  const { state, options } = buildSave(checkpoint);
+  return session.save(state, annotations ? asIntegration(options, { annotations }) : options);
+}
+
+/** Saves a checkpoint whose parent is not the head. */
+async function saveElsewhere(
   thread: Thread,
+  branch: NamespaceBranch,
   checkpoint: EncodedCheckpoint,
   head: NamespaceHead | undefined,
-): Promise<{ info: CheckpointInfo; isHead: boolean }> {
+): Promise<CheckpointInfo> {
   const { address, id, parent, writes } = checkpoint;
-  const { session } = thread.branch(address);
   const { state, options } = buildSave(checkpoint);
-  const annotations = head && parent === head.id ? toAnnotations(writes, head.seq) : undefined;
-  if (!annotations) await storeWrites(thread, writes);
-  if (head && parent === head.id) {
-    const info = await session.save(state, annotations ? asIntegration(options, { annotations }) : options);
-    for (const each of writes) each.resolve();
-    return { info, isHead: true };
-  }
-
+  await storeWrites(thread, writes);
   const isDangling = checkpoint.mayDangle && parent !== undefined && !(await thread.find(address, parent));
   const hasParent = parent !== undefined && !isDangling;
   const position = positionOf(id, head, hasParent);
@@ -208,9 +228,10 @@ async function save(
       ...(position === "late" && { late: true }),
     },
   };
-  if (position === "late") return { info: await thread.openWithoutBranch().save(state, placed), isHead: false };
-  const resetBranch = position === "newest";
-  return { info: await session.save(state, { ...placed, resetBranch }), isHead: true };
+  if (position === "late") return thread.openWithoutBranch().save(state, placed);
+  const info = await branch.session.save(state, { ...placed, resetBranch: position === "newest" });
+  branch.head = toHead(id, info);
+  return info;
 }
 
 function buildSave(checkpoint: EncodedCheckpoint): {

@@ -51,8 +51,8 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   readonly #open: () => Promise<Savepoint>;
   readonly #ownsStore: boolean;
   #opened: Promise<Savepoint> | undefined;
-  #cache: ThreadCache | undefined;
-  #threads: Threads | undefined;
+  /** Set as soon as the store is open. */
+  #bound: Binding | undefined;
 
   /** @param sp an open Savepoint; closing the saver does not close it */
   constructor(sp: Savepoint, options?: SavepointSaverOptions);
@@ -141,17 +141,19 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
     const request = parsePutRequest({ config, checkpoint, metadata, newVersions }, (address, id) =>
-      this.#cache?.recall(address, id),
+      this.#bound?.cache.recall(address, id),
     );
-    const { cache, threads } = await this.#ready();
+    const { cache, threads } = this.#bound ?? (await this.#ready());
     const { address, id } = request;
     const startsThread = address.namespace === "" && address.checkpoint === undefined;
     const thread = cache.get(address.thread);
-    await thread.put(address, async () => {
-      if (startsThread) await threads.sweep();
-      if (startsThread && (await threads.isExpired(address.thread))) await threads.delete(address.thread);
-      await put(cache, thread, request, this.#rejectBranching);
-    });
+    const work = (): Promise<void> => put(cache, thread, request, this.#rejectBranching);
+    const start = async (): Promise<void> => {
+      await threads.sweep();
+      if (await threads.isExpired(address.thread)) await threads.delete(address.thread);
+      return work();
+    };
+    await thread.put(address, startsThread ? start : work);
     return configOf(address, id);
   }
 
@@ -169,8 +171,9 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     }
     const encoder = new Encoder();
     const stored = encodeWrites(writes, (value) => encoder.encode(value));
-    const { cache } = await this.#ready();
-    await encoder.verifyDecodable();
+    const { cache } = this.#bound ?? (await this.#ready());
+    const verification = encoder.verifyDecodable();
+    if (verification) await verification;
     await cache.get(address.thread).hold(new TaskWrites(address, checkpoint, taskId, stored));
   }
 
@@ -261,13 +264,15 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     return migrate(this, source, (thread) => cache.get(thread), options);
   }
 
-  #bind(sp: Savepoint): { sp: Savepoint; cache: ThreadCache; threads: Threads } {
-    this.#cache ??= new ThreadCache(sp, this.#agent);
-    this.#threads ??= new Threads(sp, this.#agent, this.#ttl, this.#now);
-    return { sp, cache: this.#cache, threads: this.#threads };
+  #bind(sp: Savepoint): Binding {
+    return (this.#bound ??= {
+      sp,
+      cache: new ThreadCache(sp, this.#agent),
+      threads: new Threads(sp, this.#agent, this.#ttl, this.#now),
+    });
   }
 
-  async #ready(): Promise<{ sp: Savepoint; cache: ThreadCache; threads: Threads }> {
+  async #ready(): Promise<Binding> {
     this.#opened ??= this.#open().catch((error: unknown) => {
       // The next call tries again.
       this.#opened = undefined;
@@ -275,6 +280,13 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     });
     return this.#bind(await this.#opened);
   }
+}
+
+/** An open store, and what the saver keeps of it. */
+interface Binding {
+  readonly sp: Savepoint;
+  readonly cache: ThreadCache;
+  readonly threads: Threads;
 }
 
 /** Checked by its methods, because the object can come from another copy of the package. */

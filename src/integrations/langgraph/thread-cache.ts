@@ -33,10 +33,7 @@ export class ThreadCache {
     const thread = this.#threads.get(id) ?? new Thread(this.#sp, id, this.#agent);
     this.#threads.delete(id);
     this.#threads.set(id, thread);
-    for (const [oldest, { isBusy }] of this.#threads) {
-      if (this.#threads.size <= MAX_THREADS) break;
-      if (!isBusy) this.#threads.delete(oldest);
-    }
+    if (this.#threads.size > MAX_THREADS) this.#evictThreads();
     return thread;
   }
 
@@ -65,6 +62,13 @@ export class ThreadCache {
   /** Drops the checkpoints of a deleted thread: a new thread can use the same ids. */
   forgetThread(thread: string): void {
     for (const key of this.#states.keys()) if (key.startsWith(`${thread}\t`)) this.#forget(key);
+  }
+
+  #evictThreads(): void {
+    for (const [oldest, { isBusy }] of this.#threads) {
+      if (this.#threads.size <= MAX_THREADS) break;
+      if (!isBusy) this.#threads.delete(oldest);
+    }
   }
 
   #forget(key: string): void {

@@ -34,6 +34,13 @@ export interface NamespaceBranch {
   head: NamespaceHead | "unknown" | undefined;
 }
 
+/** The writes of a namespace that wait for the next put. There are many if a graph continues while its checkpoints are being put. */
+interface HeldWrites {
+  readonly byCheckpoint: Map<string, TaskWrites[]>;
+  /** How often a put has taken some of them. */
+  takes: number;
+}
+
 /** The maximum number of cached branches. Every run of a subgraph has its own namespace. */
 const MAX_BRANCHES = 100;
 
@@ -56,9 +63,10 @@ export class Thread {
   #branches = new Map<string, NamespaceBranch>();
   /** How many puts are in progress, by namespace. */
   readonly #puts = new Map<string, number>();
-  #lastPut: Promise<unknown> = Promise.resolve();
+  /** Resolves when the last put has ended; `undefined` if none is in progress. */
+  #lastPut: Promise<void> | undefined;
   /** Writes that wait for the next put, by namespace. */
-  readonly #held = new Map<string, TaskWrites[]>();
+  readonly #held = new Map<string, HeldWrites>();
   /** The namespaces whose writes are stored when they are quiet. */
   readonly #watched = new Set<string>();
   #lastAnnotation: Promise<unknown> = Promise.resolve();
@@ -74,36 +82,42 @@ export class Thread {
     return this.#puts.size > 0 || this.#held.size > 0;
   }
 
-  /** Runs the put of a checkpoint after all earlier puts. */
+  /** Runs the put of a checkpoint after all earlier puts; synchronously if there are none. */
   put<T>({ namespace }: ThreadAddress, work: () => Promise<T>): Promise<T> {
     this.#puts.set(namespace, (this.#puts.get(namespace) ?? 0) + 1);
-    const result = this.#lastPut.then(work).finally(() => {
+    const result = this.#lastPut ? this.#lastPut.then(work) : work();
+    const end = (): void => {
       const left = (this.#puts.get(namespace) ?? 1) - 1;
       if (left > 0) this.#puts.set(namespace, left);
       else this.#puts.delete(namespace);
-    });
+      if (this.#lastPut === ended) this.#lastPut = undefined;
+    };
     // The caller handles a failure; the next put only waits.
-    this.#lastPut = result.catch(() => {});
+    const ended = result.then(end, end);
+    this.#lastPut = ended;
     return result;
   }
 
   /** Stores writes with the next put, or as soon as no put is expected. Resolves when they are stored. */
   hold(writes: TaskWrites): Promise<void> {
     const { namespace } = writes.address;
-    const held = this.#held.get(namespace);
-    if (held) held.push(writes);
-    else this.#held.set(namespace, [writes]);
+    let held = this.#held.get(namespace);
+    if (!held) this.#held.set(namespace, (held = { byCheckpoint: new Map(), takes: 0 }));
+    const ofCheckpoint = held.byCheckpoint.get(writes.checkpoint);
+    if (ofCheckpoint) ofCheckpoint.push(writes);
+    else held.byCheckpoint.set(writes.checkpoint, [writes]);
     if (!this.#watched.has(namespace)) void this.#storeWhenQuiet(namespace);
     return writes.stored;
   }
 
   /** Removes and returns the held writes to a checkpoint. */
   takeWrites({ namespace }: ThreadAddress, checkpoint: string): TaskWrites[] {
-    const held = this.#held.get(namespace) ?? [];
-    const taken = held.filter((writes) => writes.checkpoint === checkpoint);
-    const rest = held.filter((writes) => writes.checkpoint !== checkpoint);
-    if (rest.length > 0) this.#held.set(namespace, rest);
-    else this.#held.delete(namespace);
+    const held = this.#held.get(namespace);
+    const taken = held?.byCheckpoint.get(checkpoint);
+    if (!held || !taken) return [];
+    held.takes++;
+    held.byCheckpoint.delete(checkpoint);
+    if (held.byCheckpoint.size === 0) this.#held.delete(namespace);
     return taken;
   }
 
@@ -111,14 +125,15 @@ export class Thread {
     this.#watched.add(namespace);
     let held = this.#held.get(namespace);
     for (let turns = 0; held && turns < QUIET_TURNS; held = this.#held.get(namespace)) {
+      const { takes } = held;
       await nextTurn();
-      const isQuiet = this.#held.get(namespace) === held && !this.#puts.has(namespace);
+      const isQuiet = this.#held.get(namespace) === held && held.takes === takes && !this.#puts.has(namespace);
       turns = isQuiet ? turns + 1 : 0;
       if (!isQuiet) await this.#lastPut;
     }
     this.#watched.delete(namespace);
     this.#held.delete(namespace);
-    if (held) await storeWrites(this, held);
+    if (held) await storeWrites(this, [...held.byCheckpoint.values()].flat());
   }
 
   /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */

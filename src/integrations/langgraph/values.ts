@@ -11,6 +11,7 @@ import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
 import {
   type EncodedMessage,
+  encodingOf,
   isUnchanged,
   messageClassId,
   messageToStored,
@@ -60,8 +61,16 @@ export class Encoder {
     return this.#encode(value, 0);
   }
 
-  /** Checks that the encoded objects can be decoded. @throws INVALID_STATE if one cannot */
-  async verifyDecodable(): Promise<void> {
+  /**
+   * Checks that the encoded objects can be decoded. Returns `undefined`, synchronously, if none has to be checked.
+   *
+   * @throws INVALID_STATE if one cannot be decoded
+   */
+  verifyDecodable(): Promise<void> | undefined {
+    return this.#unverified.size === 0 ? undefined : this.#verify();
+  }
+
+  async #verify(): Promise<void> {
     for (const [name, json] of this.#unverified) {
       try {
         await load(json);
@@ -106,16 +115,22 @@ export class Encoder {
 
   #encodeList(list: readonly unknown[], depth: number, before: unknown): unknown[] {
     const expected = MESSAGES.get(before as object) ?? [];
+    const last = Math.min(list.length, expected.length === 0 ? 0 : (before as unknown[]).length);
     let same = 0;
-    while (same < list.length && isUnchanged(list[same], expected[same])) same++;
-    const encoded = same > 0 ? (before as unknown[]).slice(0, same) : [];
-    const messages = expected.slice(0, same);
-    for (const part of list.slice(same)) {
-      const message = typeof part === "object" && part !== null ? recallMessage(part) : undefined;
-      encoded.push(message ? message.stored : isDropped(part) ? null : this.#encode(part, depth + 1));
-      messages.push(message);
+    while (same < last && isUnchanged(list[same], expected[same])) same++;
+    const added: unknown[] = [];
+    const messages: (EncodedMessage | undefined)[] = [];
+    for (let index = same; index < list.length; index++) {
+      const part = list[index];
+      const stored = isDropped(part) ? null : this.#encode(part, depth + 1);
+      added.push(stored);
+      messages.push(encodingOf(part, stored));
     }
-    MESSAGES.set(encoded, messages);
+    // Both lists grow with the thread, so they are copied as rarely and as small as possible.
+    const encoded = same === 0 ? added : (before as unknown[]).slice(0, same).concat(added);
+    const shared = same > 0 && same === expected.length ? expected : expected.slice(0, same);
+    shared.push(...messages);
+    MESSAGES.set(encoded, shared);
     return encoded;
   }
 
@@ -163,8 +178,11 @@ export class Encoder {
   }
 }
 
-/** The messages of encoded channel values that are arrays, at their places. */
-const MESSAGES = new WeakMap<object, readonly (EncodedMessage | undefined)[]>();
+/**
+ * The messages of encoded channel values that are arrays, at their places. A list can be longer than the value: the next value, which
+ * begins with the same messages, shares and extends it.
+ */
+const MESSAGES = new WeakMap<object, (EncodedMessage | undefined)[]>();
 
 /** Decodes a stored value. @throws `DAMAGED` if the value is invalid, which the saver itself never stores */
 export async function decodeValue(stored: unknown): Promise<unknown> {
@@ -253,7 +271,7 @@ function copyBuiltIn(stored: object): object {
 }
 
 /** Sets an own field, even if its name is `__proto__`. */
-function setField(object: Record<string, unknown>, key: string, value: unknown): void {
+export function setField(object: Record<string, unknown>, key: string, value: unknown): void {
   if (key !== "__proto__") object[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
 }

@@ -76,6 +76,11 @@ export class TaskWrites {
   }
 }
 
+/** Whether writes of one of these tasks are still to be stored. */
+export function hasUnsettled(tasks: readonly TaskWrites[]): boolean {
+  return tasks.some(({ isSettled }) => !isSettled);
+}
+
 /** Stores those of these writes that are not settled. Never throws. */
 export async function storeWrites(thread: Annotatable, tasks: readonly TaskWrites[]): Promise<void> {
   for (const each of tasks) await each.store(thread);
