@@ -102,8 +102,17 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const { clock } = options;
   if (notBefore !== undefined && clock !== undefined && notBefore > clock) impossible.push("notBefore");
   const deleted = [...deletedKeys].filter((key) => !written.has(key));
+  const records = groupRecords(expected, written, deleted, isDeleted);
+  // Without a spread: V8 creates a new hidden class for each object that is a copy with more than a few properties added.
   return {
-    ...groupRecords(expected, written, deleted, isDeleted),
+    checks: records.checks,
+    absent: records.absent,
+    updates: records.updates,
+    inserts: records.inserts,
+    upserts: records.upserts,
+    optional: records.optional,
+    removals: records.removals,
+    deletes: records.deletes,
     impossible,
     notBefore: clock === undefined ? notBefore : undefined,
     clock,
