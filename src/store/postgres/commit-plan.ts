@@ -6,7 +6,15 @@
  * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
 import { commitConflict, type NumberedItems, numberItems, readCounter } from "../shared/index.js";
-import { type Check, type Commit, compareKeys, covers, type KeyRange, type Put } from "../contract/index.js";
+import {
+  type BlobUse,
+  type Check,
+  type Commit,
+  compareKeys,
+  covers,
+  type KeyRange,
+  type Put,
+} from "../contract/index.js";
 import { type ChunkRow, type CompressedBody, packItems } from "../chunks/index.js";
 
 /** The new version of a record. */
@@ -118,10 +126,11 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     clock,
     ranges,
     chunks: batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames)),
-    usedBlobs: [...new Set(blobs.filter(({ bytes }) => !bytes).map(({ hash }) => hash))].sort(),
-    storedBlobs: [...new Set(blobs.filter(({ bytes }) => bytes).map(({ hash }) => hash))]
-      .sort()
-      .map((hash) => ({ hash, ...(options.blobs.get(hash) as CompressedBody) })),
+    usedBlobs: hashesOf(blobs.filter(({ bytes }) => !bytes)),
+    storedBlobs: hashesOf(blobs.filter(({ bytes }) => bytes)).map((hash) => ({
+      hash,
+      ...(options.blobs.get(hash) as CompressedBody),
+    })),
     wakes: commit.wakes ?? [],
     batches,
     counters,
@@ -129,6 +138,10 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     written: [...written.values()],
     deleted,
   };
+}
+
+function hashesOf(blobs: readonly BlobUse[]): string[] {
+  return blobs.length === 0 ? [] : [...new Set(blobs.map(({ hash }) => hash))].sort();
 }
 
 /** Of several puts of one record, the last one counts. A put with `ifAbsent` sees the puts before it. */
@@ -232,29 +245,30 @@ function groupRecords(
     if (put.ifAbsent && !isDeleted(put.key)) optional.push(put);
     else upserts.push(put);
   }
-  const byKey = (a: { readonly key: string }, b: { readonly key: string }): number => compareKeys(a.key, b.key);
   return {
-    checks: checks.sort(byKey),
+    checks: sortByKey(checks),
     absent: absent.sort(compareKeys),
-    updates: updates.sort(byKey),
-    inserts: inserts.sort(byKey),
-    upserts: upserts.sort(byKey),
-    optional: optional.sort(byKey),
-    removals: removals.sort(byKey),
+    updates: sortByKey(updates),
+    inserts: sortByKey(inserts),
+    upserts: sortByKey(upserts),
+    optional: sortByKey(optional),
+    removals: sortByKey(removals),
     deletes: deleted.filter((key) => !expected.has(key)).sort(compareKeys),
   };
 }
 
+function sortByKey<Row extends { readonly key: string }>(rows: Row[]): Row[] {
+  return rows.length < 2 ? rows : rows.sort((a, b) => compareKeys(a.key, b.key));
+}
+
 /** The records that a plan checks or writes by name. */
 export function namedKeys(plan: CommitPlan): string[] {
-  return [
-    ...plan.checks.map(({ key }) => key),
-    ...plan.absent,
-    ...plan.updates.map(({ key }) => key),
-    ...[...plan.inserts, ...plan.upserts, ...plan.optional].map(({ key }) => key),
-    ...plan.removals.map(({ key }) => key),
-    ...plan.deletes,
-  ];
+  const keys: string[] = [];
+  for (const rows of [plan.checks, plan.updates, plan.inserts, plan.upserts, plan.optional, plan.removals]) {
+    for (const { key } of rows) keys.push(key);
+  }
+  keys.push(...plan.absent, ...plan.deletes);
+  return keys;
 }
 
 /** Rejects a commit that assigns a number twice. */
