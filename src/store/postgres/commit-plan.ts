@@ -37,6 +37,8 @@ export interface PlanOptions {
   readonly counters: ReadonlyMap<string, string | undefined>;
   /** The stored form of blobs, by hash. */
   readonly blobs: ReadonlyMap<string, CompressedBody>;
+  /** The number behind the last item that this process has written to a tape; `undefined` if it has written none. */
+  readonly endOf: (tape: string) => number | undefined;
 }
 
 export interface CommitPlan {
@@ -64,6 +66,11 @@ export interface CommitPlan {
   /** Ranges that are deleted, except for the records that the plan names. */
   readonly ranges: readonly KeyRange[];
   readonly chunks: readonly ChunkRow[];
+  /**
+   * Whether the last chunk can collide only with one of the same first number: it has one item, and this process has written the
+   * item before it. The commit also checks the value of a record, in case others have freed and numbered items since.
+   */
+  readonly isNext: boolean;
   /** Blobs that must exist. */
   readonly usedBlobs: readonly string[];
   /** Blobs that are stored. */
@@ -111,6 +118,8 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   if (notBefore !== undefined && clock !== undefined && notBefore > clock) impossible.push("notBefore");
   const deleted = [...deletedKeys].filter((key) => !written.has(key));
   const records = groupRecords(expected, written, deleted, isDeleted);
+  const chunks = batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames));
+  const last = chunks.at(-1);
   // Without a spread: V8 creates a new hidden class for each object that is a copy with more than a few properties added.
   return {
     checks: records.checks,
@@ -125,7 +134,8 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     notBefore: clock === undefined ? notBefore : undefined,
     clock,
     ranges,
-    chunks: batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames)),
+    chunks,
+    isNext: last?.count === 1 && options.endOf(last.tape) === last.first && checksValue(records),
     usedBlobs: hashesOf(blobs.filter(({ bytes }) => !bytes)),
     storedBlobs: hashesOf(blobs.filter(({ bytes }) => bytes)).map((hash) => ({
       hash,
@@ -255,6 +265,10 @@ function groupRecords(
     removals: sortByKey(removals),
     deletes: deleted.filter((key) => !expected.has(key)).sort(compareKeys),
   };
+}
+
+function checksValue({ checks, updates, removals }: RecordLists): boolean {
+  return [checks, updates, removals].some((rows) => rows.some(({ before }) => before !== undefined));
 }
 
 function sortByKey<Row extends { readonly key: string }>(rows: Row[]): Row[] {

@@ -49,7 +49,7 @@ export const printPortable: Printer = (plan, options) => {
   return [...first, ...second].map((each) => printPart(options.tables, each));
 };
 
-/** How a printer compares and locks records. */
+/** How a printer compares and locks records, and adds chunks. */
 interface Comparison {
   /** Whether an expected value is sent beside its tag. */
   readonly sendsValue: boolean;
@@ -57,6 +57,7 @@ interface Comparison {
   readonly check: PartKind;
   readonly checkExists: PartKind;
   readonly remove: PartKind;
+  readonly nextChunk: PartKind;
 }
 
 const TAGS: Comparison = {
@@ -65,6 +66,7 @@ const TAGS: Comparison = {
   check: part.CHECK,
   checkExists: part.CHECK_EXISTS,
   remove: part.REMOVE,
+  nextChunk: part.NEXT_CHUNK,
 };
 const VALUES: Comparison = {
   sendsValue: true,
@@ -72,6 +74,7 @@ const VALUES: Comparison = {
   check: part.CHECK_BY_VALUE,
   checkExists: part.CHECK_EXISTS_FOR_UPDATE,
   remove: part.REMOVE_BY_VALUE,
+  nextChunk: part.CHUNK,
 };
 
 /**
@@ -111,8 +114,9 @@ function listParts(
   for (const put of plan.upserts) add(part.UPSERT, addRow([put.key], put));
   for (const put of plan.optional) add(part.INSERT_IF_ABSENT, addRow([put.key], put));
   if (channel !== undefined) for (const name of plan.wakes) add(part.NOTIFY, [channel, name]);
-  for (const { tape, first: number, count, codec, sum, head, body } of plan.chunks) {
-    add(part.CHUNK, [tape, number, count, codec, sum, head, body]);
+  for (const [index, { tape, first: number, count, codec, sum, head, body }] of plan.chunks.entries()) {
+    const isNext = plan.isNext && index === plan.chunks.length - 1;
+    add(isNext ? comparison.nextChunk : part.CHUNK, [tape, number, count, codec, sum, head, body]);
   }
 
   if (plan.absent.length + plan.deletes.length > 0) {
@@ -188,9 +192,9 @@ function printTogether(tables: Tables, parts: readonly Part[]): Statement {
       const parameters = parametersOf(kind, next);
       next += parameters.length;
       const name = `p${index}`;
-      if (kind === part.CHUNK && index === parts.length - 1) {
+      if ((kind === part.CHUNK || kind === part.NEXT_CHUNK) && index === parts.length - 1) {
         const factors = counted.map((each) => ` ${MUL} (SELECT 1 FROM ${each})`).join("");
-        return `${withClauses(clauses)}${part.chunkWithFactors(tables.chunk, parameters, factors)}`;
+        return `${withClauses(clauses)}${part.chunkWithFactors(kind, tables.chunk, parameters, factors)}`;
       }
       clauses.push(`${name} AS (${kind.sql(tables, parameters)})`);
       if (kind.isCounted) counted.push(name);

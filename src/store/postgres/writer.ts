@@ -36,8 +36,9 @@ import { isIntact } from "./rows.js";
 const MAX_GROUP = 128;
 /** The most bytes of items and blobs in one transaction, if it has several commits: all of it is in memory at once. */
 const MAX_GROUP_BYTES = 16 * 1024 * 1024;
-/** The number of counters whose values are cached. */
+/** The number of counters whose values are cached, and of tapes whose ends are. */
 const MAX_COUNTERS = 10_000;
+const MAX_TAPES = 10_000;
 /** How often a commit is sent again because another process changed what it checks. Each time, the other process has made progress. */
 const MAX_TRIES = 1000;
 
@@ -68,6 +69,8 @@ export class PostgresWriter {
   readonly #probe: (point: PostgresWritePoint) => void;
   /** The last known values of counters. */
   readonly #counters = new LruMap<string, string>(MAX_COUNTERS);
+  /** The numbers behind the last items that were written to tapes. */
+  readonly #ends = new LruMap<string, number>(MAX_TAPES);
 
   constructor(connection: PostgresConnection, options: PostgresOptions, writing: WriterOptions) {
     this.#connection = connection;
@@ -90,7 +93,7 @@ export class PostgresWriter {
 
   async #applyAll(entries: readonly Entry[]): Promise<void> {
     const commits = entries.map(({ commit }) => commit);
-    const hasBlobs = commits.some(({ blobs }) => blobs);
+    const hasBlobs = commits.some(({ blobs }) => blobs?.length);
     const blobs = hasBlobs ? await compressBlobs(commits, this.#options.compress ?? true) : NO_BLOBS;
     /** The commit that has made its group fail. */
     let suspect: Entry | undefined;
@@ -120,11 +123,12 @@ export class PostgresWriter {
     blobs: ReadonlyMap<string, CompressedBody>,
   ): PlannedEntry[] {
     const clock = this.#options.now && Math.floor(this.#options.now());
+    const endOf = (tape: string): number | undefined => this.#ends.peek(tape);
     const group: PlannedEntry[] = [];
     let bytes = 0;
     for (const entry of entries) {
       try {
-        const plan = planCommit(entry.commit, { clock, counters, blobs });
+        const plan = planCommit(entry.commit, { clock, counters, blobs, endOf });
         if (plan.impossible.length > 0 && group.length > 0) break;
         for (const { body } of plan.chunks) bytes += body.length;
         for (const { body } of plan.storedBlobs) bytes += body.length;
@@ -192,6 +196,7 @@ export class PostgresWriter {
     }
     if (isUncertain) for (const planned of await this.#findApplied(group)) this.#finish(planned);
     const failed = owners[failure.index] ?? (first as PlannedEntry);
+    for (const { tape } of failed.plan.chunks) this.#ends.delete(tape);
     if (failed.entry.outcome) return undefined;
     if (group.length === 1 && !isConditionFailure(failure.cause)) {
       failed.entry.outcome = postgresFailure(failure.cause, this.#connection.url, "Writing to");
@@ -201,6 +206,7 @@ export class PostgresWriter {
 
   #finish({ entry, plan }: PlannedEntry): void {
     for (const [key, value] of plan.counters) this.#counters.set(key, value);
+    for (const { tape, first, count } of plan.chunks) this.#ends.set(tape, first + count);
     entry.outcome = { firsts: plan.batches.map(({ first }) => first) };
     this.#writing.onApplied(plan.batches);
   }
