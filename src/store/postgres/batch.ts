@@ -129,7 +129,7 @@ const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 const STATEMENT = 0x53;
 /** The protocol has two bytes for their number. */
 const MAX_PARAMETERS = 65_535;
-/** The bytes before the name of a statement in Parse, Bind and Close messages with their type and length. */
+/** At least the bytes of a message before the name of its statement. */
 const MAX_HEADER = 8;
 
 /** The messages of all statements. @param known the names that are prepared; without it, no statement is prepared */
@@ -210,14 +210,15 @@ class MessageWriter {
     this.#finish(start);
   }
 
-  /** Ends the batch with a Sync. @returns a copy of the messages */
+  /** Ends the batch with a Sync. @returns all messages */
   end(): Buffer {
     this.#reserve(SYNC.length);
     this.#bytes.set(SYNC, this.#at);
-    this.#at += SYNC.length;
-    if (this.#bytes.length <= MAX_SCRATCH) scratch = this.#bytes;
-    // The socket may keep it until long after the next batch is written.
-    return Buffer.from(this.#bytes.subarray(0, this.#at));
+    const messages = this.#bytes.subarray(0, this.#at + SYNC.length);
+    if (this.#bytes.length > MAX_SCRATCH) return messages;
+    scratch = this.#bytes;
+    // A copy, because the socket may keep it until after the next batch is written.
+    return Buffer.from(messages);
   }
 
   #value(value: PostgresValue): void {
