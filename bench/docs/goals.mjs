@@ -34,7 +34,7 @@ function checked(bench, figure, show, isReached) {
 
 const times = (/** @type {number} */ value) => `${value.toFixed(2)}×`;
 const microseconds = (/** @type {number} */ value) => `${value.toFixed(0)} µs`;
-const statements = (/** @type {number} */ value) => `${value.toFixed(0)} statements`;
+const roundTrips = (/** @type {number} */ value) => `${value.toFixed(0)} round trips`;
 
 /** @type {Goal[]} */
 export const GOALS = [
@@ -57,7 +57,7 @@ export const GOALS = [
   atLeast("PostgreSQL: one recorded effect, rate against a bare INSERT", "postgres", "effect", 0.75, times),
   atLeast("PostgreSQL: one whole save, rate against a bare INSERT", "postgres", "save", 0.62, times),
   atLeast("PostgreSQL: 32 sessions, rate against 32 connections that INSERT", "postgres", "sessions32", 0.8, times),
-  atMost("PostgreSQL: open and resume after `kill -9`, 1,000 steps done", "postgres", "statements", 6, statements),
+  atMost("PostgreSQL: open and resume after `kill -9`, 1,000 steps done", "postgres", "requests", 6, roundTrips),
   atMost("the same, waiting for the server", "postgres", "waited", 10, ms),
   {
     what: "64 sessions at once, `power`, against one",

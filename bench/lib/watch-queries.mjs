@@ -1,14 +1,16 @@
-// How many statements go over the connections of a `pg`, and how long somebody waits for at least one of them.
+// How many statements go over the connections of a `pg`, in how many round trips, and how long somebody waits for at least one
+// of them. What is sent as one string is one statement, also if it has several.
 
-/** @typedef {{ statements: number; waited: number }} Seen */
+/** @typedef {{ statements: number; requests: number; waited: number }} Seen */
 
 /** Watches every client of this `pg` until it is stopped. @param {any} pg */
 export function watchQueries(pg) {
   const { prototype } = pg.Client;
   const { query } = prototype;
-  let [statements, waited, underWay, since] = [0, 0, 0, 0];
+  let [statements, requests, waited, underWay, since] = [0, 0, 0, 0, 0];
   const begin = (count = 1) => {
     statements += count;
+    requests++;
     if (underWay++ === 0) since = performance.now();
   };
   const end = () => {
@@ -44,8 +46,8 @@ export function watchQueries(pg) {
     /** What was seen since it was last asked. @returns {Seen} */
     take() {
       const now = performance.now();
-      const seen = { statements, waited: underWay > 0 ? waited + now - since : waited };
-      [statements, waited, since] = [0, 0, now];
+      const seen = { statements, requests, waited: underWay > 0 ? waited + now - since : waited };
+      [statements, requests, waited, since] = [0, 0, 0, now];
       return seen;
     },
     stop() {

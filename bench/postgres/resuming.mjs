@@ -7,7 +7,7 @@ import { inSchema } from "../lib/postgres-server.mjs";
 import { ms, ratio } from "../lib/report.mjs";
 
 /** @typedef {import("../lib/postgres-server.mjs").Server} Server */
-/** @typedef {{ open: number; resume: number; statements: number; waited: number }} Result */
+/** @typedef {{ open: number; resume: number; statements: number; requests: number; waited: number }} Result */
 
 const child = fileURLToPath(new URL("./resuming-child.mjs", import.meta.url));
 
@@ -35,6 +35,7 @@ export async function resuming(server, { steps, rounds }) {
           "opening or launching",
           "from there to the step that was interrupted",
           "statements",
+          "in round trips",
           "of all this, waiting for the server",
           "whole vs. DBOS",
         ],
@@ -43,17 +44,18 @@ export async function resuming(server, { steps, rounds }) {
           ms(of(name, (r) => r.open)),
           ms(of(name, (r) => r.resume)),
           of(name, (r) => r.statements),
+          of(name, (r) => r.requests),
           ms(of(name, (r) => r.waited)),
           ratio(of(name, whole) / of(theirs, whole)),
         ]),
         notes: [
-          "The clock starts when all modules are loaded. Opening is connecting, and looking at the version of the tables; DBOS resumes what it finds while it launches. Statements and waiting are of both.",
+          "The clock starts when all modules are loaded. Opening is connecting, and looking at the version of the tables; DBOS resumes what it finds while it launches. Round trips and waiting are of both; statements that are sent together are one round trip.",
         ],
       },
     ],
     figures: {
       steps,
-      statements: of(many, (r) => r.statements),
+      requests: of(many, (r) => r.requests),
       waited: of(many, (r) => r.waited),
       resume: of(many, (r) => r.resume),
       flat: of(many, (r) => r.resume) / of(few, (r) => r.resume),

@@ -44,7 +44,8 @@ it("a connection keeps a bounded number of statements prepared, however many kin
 
 it("a batch that cannot be encoded fails, and the connection can be used again", async () => {
   const client = await newPool(1).connect();
-  const batch = sendBatch(client as PostgresClient, [{ name: "é", text: "SELECT 1", values: [] }], true);
+  const values = Array.from({ length: 65_536 }, () => 1);
+  const batch = sendBatch(client as PostgresClient, [{ text: "SELECT 1", values }], true);
   await expect(batch).rejects.toThrow("A statement failed.");
   expect((await client.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
   client.release();

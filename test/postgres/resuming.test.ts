@@ -1,4 +1,4 @@
-/** How many statements it takes to open a PostgreSQL store after a crash, and to resume a run: each is a round trip. */
+/** How many round trips it takes to open a PostgreSQL store after a crash, and to resume a run. */
 import pg from "pg";
 import { afterEach, expect, inject, it, vi } from "vitest";
 import { Savepoint } from "../../src/index.js";
@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const each of undo.splice(0).reverse()) await each();
 });
 
-it("a crashed store is opened and its run resumed with at most six statements, without a lock", async () => {
+it("a crashed store is opened and its run resumed with at most six round trips, without a lock", async () => {
   const url = newPostgresUrl();
   undo.push(() => dropSchema(url));
   await crashRun(url, 20);

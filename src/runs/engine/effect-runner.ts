@@ -111,7 +111,8 @@ export class EffectRunner {
     const isForLoop = definition.open && (kind !== "tool" || settings.stopped?.aborted === true);
     if ("error" in attempted && isForLoop) throw attempted.error as Error;
     const { attempts, took } = attempted;
-    return { ...this.#encode(effect, attempted, settings), attempts, took };
+    const { outcome, attempted: result, usage } = this.#encode(effect, attempted, settings);
+    return { outcome, attempted: result, usage, attempts, took };
   }
 
   /**

@@ -282,9 +282,13 @@ export class Journal {
     const added = this.#pending.slice(this.#encoded.ends.length);
     const { all, fresh } = appendEntries(this.#encoded, added, tape, next);
     this.#encoded = all;
-    const end = next + all.items.length;
+    const { items, blobs, results, ends } = all;
+    const end = next + items.length;
     return {
-      ...all,
+      items,
+      blobs,
+      results,
+      ends,
       newResults: fresh,
       entryCount: this.#pending.length,
       writtenBefore: this.added - this.#pending.length,

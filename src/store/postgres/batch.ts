@@ -127,117 +127,159 @@ const EXECUTE = 0x45;
 const CLOSE = 0x43;
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 const STATEMENT = 0x53;
-/** The length of an Execute message for the unnamed portal, with all rows. */
-const EXECUTE_LENGTH = 9;
+/** The protocol has two bytes for their number. */
+const MAX_PARAMETERS = 65_535;
+/** At least the bytes of a message before the name of its statement. */
+const MAX_HEADER = 8;
 
 /** The messages of all statements. @param known the names that are prepared; without it, no statement is prepared */
 function encode(statements: readonly Statement[], known: Set<string> | undefined): Buffer {
-  const closed = known && known.size > MAX_PREPARED ? [...known] : [];
-  if (closed.length > 0) known?.clear();
-  const parsed = new Set<string>();
-  const plans = statements.map(({ name: given = "", text, values }) => {
-    const name = known ? given : "";
-    const parses = name === "" || !(known?.has(name) || parsed.has(name));
-    if (parses) parsed.add(name);
-    return { name, text, parses, values, lengths: values.map(lengthOf) };
-  });
-  let size = SYNC.length;
-  // Names are ASCII.
-  for (const name of closed) size += closeLength(name) + 1;
-  for (const { name, text, parses, lengths } of plans) {
-    if (parses) size += (name === "" ? 0 : closeLength(name) + 1) + 9 + name.length + Buffer.byteLength(text);
-    size += bindLength(name, lengths) + 1 + EXECUTE_LENGTH + 1;
+  const writer = new MessageWriter();
+  if (known && known.size > MAX_PREPARED) {
+    for (const name of known) writer.close(name);
+    known.clear();
   }
-  const writer = new MessageWriter(size);
-  for (const name of closed) writer.close(name);
-  for (const { name, text, parses, values, lengths } of plans) {
-    if (parses) {
+  const parsed = new Set<string>();
+  for (const { name: given = "", text, values } of statements) {
+    const name = known ? given : "";
+    if (name === "" || !(known?.has(name) || parsed.has(name))) {
+      parsed.add(name);
       // A statement that failed may still be prepared, and closing a missing one is not an error.
       if (name !== "") writer.close(name);
-      writer
-        .begin(PARSE, 8 + name.length + Buffer.byteLength(text))
-        .cString(name)
-        .cString(text)
-        .int16(0);
+      writer.parse(name, text);
     }
-    writer.begin(BIND, bindLength(name, lengths)).byte(0).cString(name);
-    writer.int16(values.length);
-    for (const value of values) writer.int16(value instanceof Uint8Array ? 1 : 0);
-    writer.int16(values.length);
-    for (const [index, value] of values.entries()) writer.value(value, lengths[index] as number);
-    writer.int16(0);
-    writer.begin(EXECUTE, EXECUTE_LENGTH).byte(0).int32(0);
+    writer.bind(name, values);
+    writer.execute();
   }
   return writer.end();
 }
 
-/** The length of a parameter in bytes; -1 for null. */
-function lengthOf(value: PostgresValue): number {
-  if (value === null) return -1;
-  if (typeof value === "number") return String(value).length;
-  return typeof value === "string" ? Buffer.byteLength(value) : value.length;
-}
+/** Where messages are written before their length is known. Grows to the size of the largest batch, up to a limit. */
+let scratch = Buffer.allocUnsafeSlow(16 * 1024);
+/** A larger buffer is not kept. */
+const MAX_SCRATCH = 1024 * 1024;
+/** A UTF-16 code unit has at most three bytes in UTF-8. A string of more units is measured instead. */
+const MAX_ESTIMATED = 4096;
 
-const closeLength = (name: string): number => 6 + name.length;
-
-function bindLength(name: string, lengths: readonly number[]): number {
-  let length = 4 + 1 + name.length + 1 + 2 + 2 * lengths.length + 2 + 2;
-  for (const each of lengths) length += 4 + Math.max(0, each);
-  return length;
-}
-
-/** Writes messages into one buffer of a known size. */
+/** Writes messages one after another into one buffer. */
 class MessageWriter {
-  readonly #bytes: Buffer;
+  #bytes = scratch;
   #at = 0;
 
-  constructor(size: number) {
-    this.#bytes = Buffer.allocUnsafe(size);
+  parse(name: string, text: string): void {
+    this.#reserve(MAX_HEADER + sizeOf(name) + 1 + sizeOf(text) + 1 + 2);
+    const start = this.#begin(PARSE);
+    this.#cString(name);
+    this.#cString(text);
+    this.#int16(0);
+    this.#finish(start);
   }
 
-  /** @param length that of the message without its type */
-  begin(type: number, length: number): this {
-    return this.byte(type).int32(length);
+  /** Binds the parameters of a statement: bytes in the binary format, everything else as text. */
+  bind(name: string, values: readonly PostgresValue[]): void {
+    if (values.length > MAX_PARAMETERS) throw new Error(`A statement has ${values.length} parameters.`);
+    this.#reserve(MAX_HEADER + 1 + sizeOf(name) + 1 + 6 + 2 * values.length);
+    const start = this.#begin(BIND);
+    this.#bytes[this.#at++] = 0;
+    this.#cString(name);
+    this.#int16(values.length);
+    for (const value of values) this.#int16(value instanceof Uint8Array ? 1 : 0);
+    this.#int16(values.length);
+    for (const value of values) this.#value(value);
+    this.#reserve(2);
+    this.#int16(0);
+    this.#finish(start);
+  }
+
+  /** Executes the statement that was bound, and returns all rows. */
+  execute(): void {
+    this.#reserve(10);
+    const start = this.#begin(EXECUTE);
+    this.#bytes[this.#at++] = 0;
+    this.#int32(this.#at, 0);
+    this.#at += 4;
+    this.#finish(start);
   }
 
   /** Closes a prepared statement. */
   close(name: string): void {
-    this.begin(CLOSE, closeLength(name)).byte(STATEMENT).cString(name);
+    this.#reserve(MAX_HEADER + sizeOf(name) + 1);
+    const start = this.#begin(CLOSE);
+    this.#bytes[this.#at++] = STATEMENT;
+    this.#cString(name);
+    this.#finish(start);
   }
 
-  byte(value: number): this {
-    this.#bytes[this.#at++] = value;
-    return this;
-  }
-
-  int16(value: number): this {
-    this.#at = this.#bytes.writeUInt16BE(value, this.#at);
-    return this;
-  }
-
-  int32(value: number): this {
-    this.#at = this.#bytes.writeInt32BE(value, this.#at);
-    return this;
-  }
-
-  cString(text: string): this {
-    this.#at += this.#bytes.write(text, this.#at);
-    return this.byte(0);
-  }
-
-  value(value: PostgresValue, length: number): void {
-    this.int32(length);
-    if (value === null) return;
-    if (value instanceof Uint8Array) {
-      this.#bytes.set(value, this.#at);
-      this.#at += length;
-    } else this.#at += this.#bytes.write(String(value), this.#at);
-  }
-
+  /** Ends the batch with a Sync. @returns all messages */
   end(): Buffer {
+    this.#reserve(SYNC.length);
     this.#bytes.set(SYNC, this.#at);
-    if (this.#at + SYNC.length !== this.#bytes.length)
-      throw new Error("The length of a message differs from the planned one.");
-    return this.#bytes;
+    const messages = this.#bytes.subarray(0, this.#at + SYNC.length);
+    if (this.#bytes.length > MAX_SCRATCH) return messages;
+    scratch = this.#bytes;
+    // A copy, because the socket may keep it until after the next batch is written.
+    return Buffer.from(messages);
   }
+
+  #value(value: PostgresValue): void {
+    if (value === null) {
+      this.#reserve(4);
+      this.#int32(this.#at, -1);
+      this.#at += 4;
+    } else if (value instanceof Uint8Array) {
+      this.#reserve(4 + value.length);
+      this.#int32(this.#at, value.length);
+      this.#bytes.set(value, this.#at + 4);
+      this.#at += 4 + value.length;
+    } else {
+      const text = typeof value === "string" ? value : String(value);
+      this.#reserve(4 + sizeOf(text));
+      const length = this.#bytes.write(text, this.#at + 4);
+      this.#int32(this.#at, length);
+      this.#at += 4 + length;
+    }
+  }
+
+  /** Begins a message. @returns where its length belongs, which {@link #finish} writes */
+  #begin(type: number): number {
+    this.#bytes[this.#at] = type;
+    const start = this.#at + 1;
+    this.#at += 5;
+    return start;
+  }
+
+  #finish(start: number): void {
+    this.#int32(start, this.#at - start);
+  }
+
+  #cString(text: string): void {
+    this.#at += this.#bytes.write(text, this.#at);
+    this.#bytes[this.#at++] = 0;
+  }
+
+  #int16(value: number): void {
+    this.#bytes[this.#at++] = value >> 8;
+    this.#bytes[this.#at++] = value;
+  }
+
+  #int32(at: number, value: number): void {
+    const bytes = this.#bytes;
+    bytes[at] = value >> 24;
+    bytes[at + 1] = value >> 16;
+    bytes[at + 2] = value >> 8;
+    bytes[at + 3] = value;
+  }
+
+  /** Makes room for so many bytes. */
+  #reserve(size: number): void {
+    if (this.#at + size <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#at + size, 2 * this.#bytes.length));
+    larger.set(this.#bytes.subarray(0, this.#at));
+    this.#bytes = larger;
+  }
+}
+
+/** At least the length of a string in UTF-8. */
+function sizeOf(text: string): number {
+  return text.length <= MAX_ESTIMATED ? 3 * text.length : Buffer.byteLength(text);
 }

@@ -6,7 +6,15 @@
  * commit checks: if the counter has another value, the commit is planned again. No record occurs in two lists of a plan.
  */
 import { commitConflict, type NumberedItems, numberItems, readCounter } from "../shared/index.js";
-import { type Check, type Commit, compareKeys, covers, type KeyRange, type Put } from "../contract/index.js";
+import {
+  type BlobUse,
+  type Check,
+  type Commit,
+  compareKeys,
+  covers,
+  type KeyRange,
+  type Put,
+} from "../contract/index.js";
 import { type ChunkRow, type CompressedBody, packItems } from "../chunks/index.js";
 
 /** The new version of a record. */
@@ -29,6 +37,8 @@ export interface PlanOptions {
   readonly counters: ReadonlyMap<string, string | undefined>;
   /** The stored form of blobs, by hash. */
   readonly blobs: ReadonlyMap<string, CompressedBody>;
+  /** The number behind the last item that this process has written to a tape; `undefined` if it has written none. */
+  readonly endOf: (tape: string) => number | undefined;
 }
 
 export interface CommitPlan {
@@ -56,6 +66,11 @@ export interface CommitPlan {
   /** Ranges that are deleted, except for the records that the plan names. */
   readonly ranges: readonly KeyRange[];
   readonly chunks: readonly ChunkRow[];
+  /**
+   * Whether the last chunk can collide only with one of the same first number: it has one item, and this process has written the
+   * item before it. The commit also checks the value of a record, in case others have freed and numbered items since.
+   */
+  readonly isNext: boolean;
   /** Blobs that must exist. */
   readonly usedBlobs: readonly string[];
   /** Blobs that are stored. */
@@ -102,17 +117,30 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const { clock } = options;
   if (notBefore !== undefined && clock !== undefined && notBefore > clock) impossible.push("notBefore");
   const deleted = [...deletedKeys].filter((key) => !written.has(key));
+  const records = groupRecords(expected, written, deleted, isDeleted);
+  const chunks = batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames));
+  const last = chunks.at(-1);
+  // Without a spread: V8 creates a new hidden class for each object that is a copy with more than a few properties added.
   return {
-    ...groupRecords(expected, written, deleted, isDeleted),
+    checks: records.checks,
+    absent: records.absent,
+    updates: records.updates,
+    inserts: records.inserts,
+    upserts: records.upserts,
+    optional: records.optional,
+    removals: records.removals,
+    deletes: records.deletes,
     impossible,
     notBefore: clock === undefined ? notBefore : undefined,
     clock,
     ranges,
-    chunks: batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames)),
-    usedBlobs: [...new Set(blobs.filter(({ bytes }) => !bytes).map(({ hash }) => hash))].sort(),
-    storedBlobs: [...new Set(blobs.filter(({ bytes }) => bytes).map(({ hash }) => hash))]
-      .sort()
-      .map((hash) => ({ hash, ...(options.blobs.get(hash) as CompressedBody) })),
+    chunks,
+    isNext: last?.count === 1 && options.endOf(last.tape) === last.first && checksValue(records),
+    usedBlobs: hashesOf(blobs.filter(({ bytes }) => !bytes)),
+    storedBlobs: hashesOf(blobs.filter(({ bytes }) => bytes)).map((hash) => ({
+      hash,
+      ...(options.blobs.get(hash) as CompressedBody),
+    })),
     wakes: commit.wakes ?? [],
     batches,
     counters,
@@ -120,6 +148,10 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     written: [...written.values()],
     deleted,
   };
+}
+
+function hashesOf(blobs: readonly BlobUse[]): string[] {
+  return blobs.length === 0 ? [] : [...new Set(blobs.map(({ hash }) => hash))].sort();
 }
 
 /** Of several puts of one record, the last one counts. A put with `ifAbsent` sees the puts before it. */
@@ -223,29 +255,34 @@ function groupRecords(
     if (put.ifAbsent && !isDeleted(put.key)) optional.push(put);
     else upserts.push(put);
   }
-  const byKey = (a: { readonly key: string }, b: { readonly key: string }): number => compareKeys(a.key, b.key);
   return {
-    checks: checks.sort(byKey),
+    checks: sortByKey(checks),
     absent: absent.sort(compareKeys),
-    updates: updates.sort(byKey),
-    inserts: inserts.sort(byKey),
-    upserts: upserts.sort(byKey),
-    optional: optional.sort(byKey),
-    removals: removals.sort(byKey),
+    updates: sortByKey(updates),
+    inserts: sortByKey(inserts),
+    upserts: sortByKey(upserts),
+    optional: sortByKey(optional),
+    removals: sortByKey(removals),
     deletes: deleted.filter((key) => !expected.has(key)).sort(compareKeys),
   };
 }
 
+function checksValue({ checks, updates, removals }: RecordLists): boolean {
+  return [checks, updates, removals].some((rows) => rows.some(({ before }) => before !== undefined));
+}
+
+function sortByKey<Row extends { readonly key: string }>(rows: Row[]): Row[] {
+  return rows.length < 2 ? rows : rows.sort((a, b) => compareKeys(a.key, b.key));
+}
+
 /** The records that a plan checks or writes by name. */
 export function namedKeys(plan: CommitPlan): string[] {
-  return [
-    ...plan.checks.map(({ key }) => key),
-    ...plan.absent,
-    ...plan.updates.map(({ key }) => key),
-    ...[...plan.inserts, ...plan.upserts, ...plan.optional].map(({ key }) => key),
-    ...plan.removals.map(({ key }) => key),
-    ...plan.deletes,
-  ];
+  const keys: string[] = [];
+  for (const rows of [plan.checks, plan.updates, plan.inserts, plan.upserts, plan.optional, plan.removals]) {
+    for (const { key } of rows) keys.push(key);
+  }
+  keys.push(...plan.absent, ...plan.deletes);
+  return keys;
 }
 
 /** Rejects a commit that assigns a number twice. */

@@ -45,8 +45,9 @@ export class PostgresConnection {
   #canPrepare = true;
   #writer: PostgresClient | undefined;
   readonly #closing = new AbortController();
-  /** Statements that have not been answered. */
-  readonly #inProgress = new Set<Promise<unknown>>();
+  /** The number of statements and transactions that have not ended. */
+  #inProgress = 0;
+  readonly #idleWaiters: (() => void)[] = [];
 
   constructor(pool: PostgresPool, url: string, schema: string, owned: boolean, options: PostgresOptions) {
     this.#pool = pool;
@@ -82,22 +83,41 @@ export class PostgresConnection {
    *
    * @param onUncertain called before a retry if an earlier attempt may have been applied
    */
-  async write(
+  write(
     statements: readonly Statement[],
     purpose: Purpose,
     onUncertain?: () => void,
   ): Promise<StatementError | undefined> {
-    if (statements.length === 0) return undefined;
-    const attempt = async (): Promise<StatementError | undefined> => {
-      try {
-        await this.#withWriter(purpose, (client) => this.#send(client, statements));
-        return undefined;
-      } catch (error) {
-        if (error instanceof StatementError && isDataError(error.cause)) return error;
-        throw error instanceof StatementError ? error.cause : error;
+    if (statements.length === 0) return Promise.resolve(undefined);
+    return this.#retry(purpose, () => this.#writeOnce(statements, purpose), onUncertain);
+  }
+
+  /** @returns the error of a statement that has failed because of its data */
+  async #writeOnce(statements: readonly Statement[], purpose: Purpose): Promise<StatementError | undefined> {
+    // Commits are sent one after another over a connection of their own, because acquiring one from the pool each time costs
+    // more than the statement. With a pool of the caller, and for all other writes, a connection is acquired each time.
+    const hasOwn = this.#hasWriter && purpose === "Writing to";
+    const writer = hasOwn ? (this.#writer ?? (await this.#connectWriter())) : undefined;
+    try {
+      if (writer) await this.#send(writer, statements);
+      else await this.#useClient((client) => this.#send(client, statements));
+      return undefined;
+    } catch (error) {
+      const cause = error instanceof StatementError ? error.cause : error;
+      if (writer && isTransient(cause)) {
+        this.#writer = undefined;
+        writer.release(true);
       }
-    };
-    return this.#retry(purpose, attempt, onUncertain);
+      if (error instanceof StatementError && isDataError(cause)) return error;
+      throw cause;
+    }
+  }
+
+  async #connectWriter(): Promise<PostgresClient> {
+    const writer = (this.#writer = await this.#pool.connect());
+    // If it breaks while idle, the next statement fails.
+    writer.on("error", ignoreIdleError);
+    return writer;
   }
 
   /** Retries work while the database is unreachable, and after a deadlock. */
@@ -107,7 +127,12 @@ export class PostgresConnection {
       const prepares = this.#canPrepare;
       try {
         if (this.#isEnded) throw storeClosed(this.url);
-        return await this.#track(work());
+        this.#begin();
+        try {
+          return await work();
+        } finally {
+          this.#end();
+        }
       } catch (error) {
         // A pooler has changed the connection, and does not support prepared statements. Nothing was executed.
         if (prepares && isStatementMissing(error)) {
@@ -129,8 +154,12 @@ export class PostgresConnection {
   }
 
   /** Sends statements as one transaction: in one round trip if the client is one of `pg`. */
-  async #send(client: PostgresClient, statements: readonly Statement[]): Promise<void> {
+  #send(client: PostgresClient, statements: readonly Statement[]): Promise<void> {
     if (canBatch(client)) return sendBatch(client, statements, this.#canPrepare);
+    return this.#sendEach(client, statements);
+  }
+
+  async #sendEach(client: PostgresClient, statements: readonly Statement[]): Promise<void> {
     await client.query("BEGIN");
     for (const [index, { name, text, values }] of statements.entries()) {
       const isNamed = this.#canPrepare && name !== undefined;
@@ -145,11 +174,16 @@ export class PostgresConnection {
   }
 
   /** Reserves one connection for a transaction of several statements. */
-  withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
-    return this.#track(this.#withClient(work));
+  async withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    this.#begin();
+    try {
+      return await this.#useClient(work);
+    } finally {
+      this.#end();
+    }
   }
 
-  async #withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  async #useClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     if (this.#isEnded) throw storeClosed(this.url);
     const client = await this.connect();
     let broken = false;
@@ -171,36 +205,13 @@ export class PostgresConnection {
     return this.#pool.connect();
   }
 
-  /**
-   * Runs a commit. Commits are sent one after another over a connection of their own, because acquiring one from the pool each
-   * time costs more than the statement. With a pool of the caller, and for all other writes, a connection is acquired each time.
-   */
-  async #withWriter(purpose: Purpose, work: (client: PostgresClient) => Promise<void>): Promise<void> {
-    if (!this.#hasWriter || purpose !== "Writing to") return this.#withClient(work);
-    let writer = this.#writer;
-    if (!writer) {
-      writer = this.#writer = await this.#pool.connect();
-      // If it breaks while idle, the next statement fails.
-      writer.on("error", ignoreIdleError);
-    }
-    try {
-      await work(writer);
-    } catch (error) {
-      if (isTransient(error instanceof StatementError ? error.cause : error)) {
-        this.#writer = undefined;
-        writer.release(true);
-      }
-      throw error;
-    }
+  #begin(): void {
+    this.#inProgress++;
   }
 
-  async #track<T>(work: Promise<T>): Promise<T> {
-    this.#inProgress.add(work);
-    try {
-      return await work;
-    } finally {
-      this.#inProgress.delete(work);
-    }
+  #end(): void {
+    if (--this.#inProgress > 0) return;
+    for (const resolve of this.#idleWaiters.splice(0)) resolve();
   }
 
   /** Ends all pauses between attempts: statements that fail are no longer retried. */
@@ -211,7 +222,7 @@ export class PostgresConnection {
   async close(): Promise<void> {
     this.abortWaits();
     // Ending a pool drops callers that wait for a connection.
-    while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
+    while (this.#inProgress > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     this.#isEnded = true;
     this.#writer?.release();
     if (this.#isOwned) await this.#pool.end();

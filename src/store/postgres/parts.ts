@@ -186,15 +186,23 @@ export const CHUNK: PartKind = {
   sql: ({ chunk }, row) =>
     `${INSERT_CHUNK(chunk)} SELECT ${row.join(", ")} WHERE ${isFree(chunk, ...row)} ON CONFLICT DO NOTHING RETURNING 1`,
 };
+/** A chunk that can collide only with one of the same first number, which the primary key rejects. */
+export const NEXT_CHUNK: PartKind = {
+  id: "x",
+  types: CHUNK_TYPES,
+  isCounted: true,
+  sql: ({ chunk }, row) => `${INSERT_CHUNK(chunk)} VALUES (${row.join(", ")}) RETURNING 1`,
+};
 /**
- * A chunk whose count is null, which fails, if it is not free or a factor is null.
+ * A {@link CHUNK} or {@link NEXT_CHUNK} whose count is null, which fails, if it is not free or a factor is null.
  *
  * @param factors subqueries that return 1, or nothing if their part has failed
  */
-export function chunkWithFactors(chunk: string, row: readonly string[], factors: string): string {
+export function chunkWithFactors(kind: PartKind, chunk: string, row: readonly string[], factors: string): string {
   const [tape, first, count, ...rest] = row;
-  const counted = `CASE WHEN ${isFree(chunk, tape, first, count)} THEN ${count}${factors} END`;
-  return `${INSERT_CHUNK(chunk)} VALUES (${[tape, first, counted, ...rest].join(", ")})`;
+  const counted = `${count}${factors}`;
+  const checked = kind === CHUNK ? `CASE WHEN ${isFree(chunk, tape, first, count)} THEN ${counted} END` : counted;
+  return `${INSERT_CHUNK(chunk)} VALUES (${[tape, first, checked, ...rest].join(", ")})`;
 }
 
 export const USE_BLOB: PartKind = {

@@ -44,6 +44,7 @@ import { readOpening } from "./opening.js";
 import { checkServer, readServerSettings } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
 import { PostgresPacker } from "./packer.js";
+import { tablesOf } from "./parts.js";
 import { printCompact, printPortable } from "./printer.js";
 import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
@@ -137,7 +138,7 @@ class PostgresStore extends CloseableStore implements Store {
     const sync = syncs === isDurable ? undefined : isDurable ? "on" : portable ? undefined : "off";
     const writer = new PostgresWriter(connection, options, {
       print: portable ? printPortable : printCompact,
-      printing: { schema, channel, sync },
+      printing: { tables: tablesOf(schema), channel, sync },
       onApplied: (batches) => {
         for (const batch of batches) this.#packer.noteItems(batch);
       },

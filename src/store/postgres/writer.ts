@@ -20,7 +20,7 @@ import {
   type NumberedItems,
   testHooksOf,
 } from "../shared/index.js";
-import { type ChunkRow, compressBlobs, unpackChunk } from "../chunks/index.js";
+import { type ChunkRow, type CompressedBody, compressBlobs, unpackChunk } from "../chunks/index.js";
 import { type Commit, compareKeys, type Frame } from "../contract/index.js";
 import { readItems } from "./chunk-reader.js";
 import { type CommitPlan, namedKeys, planCommit, type RecordWrite } from "./commit-plan.js";
@@ -36,15 +36,18 @@ import { isIntact } from "./rows.js";
 const MAX_GROUP = 128;
 /** The most bytes of items and blobs in one transaction, if it has several commits: all of it is in memory at once. */
 const MAX_GROUP_BYTES = 16 * 1024 * 1024;
-/** The number of counters whose values are cached. */
+/** The number of counters whose values are cached, and of tapes whose ends are. */
 const MAX_COUNTERS = 10_000;
+const MAX_TAPES = 10_000;
 /** How often a commit is sent again because another process changed what it checks. Each time, the other process has made progress. */
 const MAX_TRIES = 1000;
+
+const NO_BLOBS: ReadonlyMap<string, CompressedBody> = new Map();
 
 /** A commit that waits, and its outcome. */
 interface Entry {
   readonly commit: Commit;
-  outcome?: CommitOutcome;
+  outcome: CommitOutcome | undefined;
 }
 
 interface PlannedEntry {
@@ -66,6 +69,8 @@ export class PostgresWriter {
   readonly #probe: (point: PostgresWritePoint) => void;
   /** The last known values of counters. */
   readonly #counters = new LruMap<string, string>(MAX_COUNTERS);
+  /** The numbers behind the last items that were written to tapes. */
+  readonly #ends = new LruMap<string, number>(MAX_TAPES);
 
   constructor(connection: PostgresConnection, options: PostgresOptions, writing: WriterOptions) {
     this.#connection = connection;
@@ -75,7 +80,7 @@ export class PostgresWriter {
   }
 
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
-    const entries = commits.map((commit): Entry => ({ commit }));
+    const entries = commits.map((commit): Entry => ({ commit, outcome: undefined }));
     try {
       await this.#applyAll(entries);
     } catch (error) {
@@ -87,17 +92,18 @@ export class PostgresWriter {
   }
 
   async #applyAll(entries: readonly Entry[]): Promise<void> {
-    const blobs = await compressBlobs(
-      entries.map(({ commit }) => commit),
-      this.#options.compress ?? true,
-    );
+    const commits = entries.map(({ commit }) => commit);
+    const hasBlobs = commits.some(({ blobs }) => blobs?.length);
+    const blobs = hasBlobs ? await compressBlobs(commits, this.#options.compress ?? true) : NO_BLOBS;
     /** The commit that has made its group fail. */
     let suspect: Entry | undefined;
     for (let [left, tries] = [entries, 0]; left.length > 0;) {
       this.#probe("begin");
       const at = suspect ? left.indexOf(suspect) : -1;
-      const end = at < 0 ? MAX_GROUP : Math.max(1, at);
-      const group = await this.#plan(left.slice(0, end), blobs, tries > 0);
+      const next = left.slice(0, at < 0 ? MAX_GROUP : Math.max(1, at));
+      const { values, unknown } = this.#cachedCounters(next, tries > 0);
+      if (unknown.length > 0) await this.#readCounters(unknown, values);
+      const group = this.#plan(next, values, blobs);
       const failed = group.length > 0 ? await this.#send(group) : undefined;
       if (group.length === 1 && failed) {
         if (tries++ < MAX_TRIES) await this.#diagnose(failed);
@@ -111,24 +117,25 @@ export class PostgresWriter {
   }
 
   /** Plans commits, in order, up to one that cannot be applied, which is alone. Those whose planning fails get their outcome. */
-  async #plan(
+  #plan(
     entries: readonly Entry[],
-    blobs: Awaited<ReturnType<typeof compressBlobs>>,
-    rereads: boolean,
-  ): Promise<PlannedEntry[]> {
-    const counters = await this.#readCounters(entries, rereads);
+    counters: Map<string, string | undefined>,
+    blobs: ReadonlyMap<string, CompressedBody>,
+  ): PlannedEntry[] {
     const clock = this.#options.now && Math.floor(this.#options.now());
+    const endOf = (tape: string): number | undefined => this.#ends.peek(tape);
     const group: PlannedEntry[] = [];
     let bytes = 0;
     for (const entry of entries) {
       try {
-        const plan = planCommit(entry.commit, { clock, counters, blobs });
+        const plan = planCommit(entry.commit, { clock, counters, blobs, endOf });
         if (plan.impossible.length > 0 && group.length > 0) break;
         for (const { body } of plan.chunks) bytes += body.length;
         for (const { body } of plan.storedBlobs) bytes += body.length;
         if (bytes > MAX_GROUP_BYTES && group.length > 0) break;
         group.push({ entry, plan });
         if (plan.impossible.length > 0) break;
+        if (counters.size === 0) continue;
         for (const { key, value, ifAbsent } of plan.written) {
           if (counters.has(key) && (!ifAbsent || counters.get(key) === undefined)) counters.set(key, value);
         }
@@ -141,20 +148,28 @@ export class PostgresWriter {
     return group;
   }
 
-  /** Reads counters whose values are not known; all of them, if an assumption was wrong. */
-  async #readCounters(entries: readonly Entry[], rereads: boolean): Promise<Map<string, string | undefined>> {
+  /** The cached values of the counters of commits, and the counters whose value is not known: all, if an assumption was wrong. */
+  #cachedCounters(
+    entries: readonly Entry[],
+    rereads: boolean,
+  ): { values: Map<string, string | undefined>; unknown: string[] } {
     const values = new Map<string, string | undefined>();
     for (const { commit } of entries) {
-      for (const batch of commit.items ?? []) {
+      if (!commit.items) continue;
+      for (const batch of commit.items) {
         if ("counter" in batch) values.set(batch.counter, rereads ? undefined : this.#counters.get(batch.counter));
       }
     }
-    const unknown = [...values].flatMap(([key, value]) => (value === undefined ? [key] : []));
-    for (const [key, row] of await readRecords(this.#connection, unknown)) {
+    const unknown: string[] = [];
+    for (const [key, value] of values) if (value === undefined) unknown.push(key);
+    return { values, unknown };
+  }
+
+  async #readCounters(keys: readonly string[], values: Map<string, string | undefined>): Promise<void> {
+    for (const [key, row] of await readRecords(this.#connection, keys)) {
       // A damaged counter fails only the commits that need it.
       values.set(key, isIntact(row) ? row.value : "damaged");
     }
-    return values;
   }
 
   /** Sends a group. @returns the commit that has failed; then none of them was applied, except for those that have an outcome */
@@ -165,9 +180,10 @@ export class PostgresWriter {
     const statements: Statement[] = [];
     const owners: PlannedEntry[] = [];
     for (const planned of inLockOrder(group)) {
-      const added = print(planned.plan, printing);
-      statements.push(...added);
-      for (let index = 0; index < added.length; index++) owners.push(planned);
+      for (const statement of print(planned.plan, printing)) {
+        statements.push(statement);
+        owners.push(planned);
+      }
     }
     let isUncertain = false;
     const running = this.#connection.write(statements, "Writing to", () => void (isUncertain = true));
@@ -180,6 +196,7 @@ export class PostgresWriter {
     }
     if (isUncertain) for (const planned of await this.#findApplied(group)) this.#finish(planned);
     const failed = owners[failure.index] ?? (first as PlannedEntry);
+    for (const { tape } of failed.plan.chunks) this.#ends.delete(tape);
     if (failed.entry.outcome) return undefined;
     if (group.length === 1 && !isConditionFailure(failure.cause)) {
       failed.entry.outcome = postgresFailure(failure.cause, this.#connection.url, "Writing to");
@@ -189,6 +206,7 @@ export class PostgresWriter {
 
   #finish({ entry, plan }: PlannedEntry): void {
     for (const [key, value] of plan.counters) this.#counters.set(key, value);
+    for (const { tape, first, count } of plan.chunks) this.#ends.set(tape, first + count);
     entry.outcome = { firsts: plan.batches.map(({ first }) => first) };
     this.#writing.onApplied(plan.batches);
   }
@@ -257,21 +275,28 @@ export class PostgresWriter {
  */
 function inLockOrder(group: readonly PlannedEntry[]): readonly PlannedEntry[] {
   if (group.length === 1) return group;
-  const touched = new Set<string>();
+  const [keys, tapes, hashes] = [new Set<string>(), new Set<string>(), new Set<string>()];
   const keyed: { readonly key: string; readonly planned: PlannedEntry }[] = [];
   for (const planned of group) {
     const { plan } = planned;
     if (plan.ranges.length > 0) return group;
-    const names = namedKeys(plan);
-    const all = [
-      ...names.map((key) => `k${key}`),
-      ...new Set(plan.chunks.map(({ tape }) => `t${tape}`)),
-      ...new Set([...plan.usedBlobs, ...plan.storedBlobs.map(({ hash }) => hash)].map((hash) => `b${hash}`)),
-    ];
-    for (const name of all) if (touched.size === touched.add(name).size) return group;
-    keyed.push({ key: names.sort(compareKeys)[0] ?? "", planned });
+    let first = "";
+    for (const key of namedKeys(plan)) {
+      if (!addNew(keys, key)) return group;
+      if (first === "" || compareKeys(key, first) < 0) first = key;
+    }
+    for (const [index, { tape }] of plan.chunks.entries()) {
+      if (plan.chunks[index - 1]?.tape !== tape && !addNew(tapes, tape)) return group;
+    }
+    for (const hash of plan.usedBlobs) if (!addNew(hashes, hash)) return group;
+    for (const { hash } of plan.storedBlobs) if (!addNew(hashes, hash)) return group;
+    keyed.push({ key: first, planned });
   }
   return keyed.sort((a, b) => compareKeys(a.key, b.key)).map(({ planned }) => planned);
+}
+
+function addNew(names: Set<string>, name: string): boolean {
+  return names.size < names.add(name).size;
 }
 
 /** The failed conditions of a commit in the order of its checks, with the tags of those. */

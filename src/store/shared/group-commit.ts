@@ -107,9 +107,10 @@ export class GroupCommit {
   }
 
   async #write(group: readonly QueuedCommit[]): Promise<void> {
+    this.#isWriting = true;
     try {
-      this.#isWriting = true;
-      const outcomes = await this.#apply(group.map(({ commit }) => commit)).finally(() => (this.#isWriting = false));
+      const outcomes = await this.#apply(group.map(({ commit }) => commit));
+      this.#isWriting = false;
       for (const [index, { resolve, reject }] of group.entries()) {
         const outcome = outcomes[index];
         if (outcome && "firsts" in outcome) resolve(outcome);
@@ -119,6 +120,7 @@ export class GroupCommit {
         if (index % RESOLVED_PER_TURN === RESOLVED_PER_TURN - 1) await nextTurn();
       }
     } catch (error) {
+      this.#isWriting = false;
       for (const { reject } of group) reject(error);
     }
   }
