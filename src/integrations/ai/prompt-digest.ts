@@ -11,25 +11,26 @@ interface DigestedMessage {
 /**
  * Each prompt of a loop repeats the previous one. The SDK makes new messages each time, but their strings are the same
  * objects, so comparing them costs much less than serializing them. They are compared with copies, because a caller may
- * modify messages in place between two steps, for example to shorten the results of tools.
+ * modify messages in place between two steps, for example to shorten the results of tools. A comparison allocates nothing: it
+ * is made for all messages at each step.
  */
 export class PromptDigest {
-  #previous: readonly DigestedMessage[] = [];
+  readonly #previous: DigestedMessage[] = [];
 
   /** The digest of these messages: the same in every process. */
   of(messages: readonly PromptMessage[]): string {
     const previous = this.#previous;
     let same = 0;
     while (same < messages.length && same < previous.length && isEqual(previous[same]?.copy, messages[same])) same++;
-    const digested = previous.slice(0, same);
-    for (const message of messages.slice(same)) {
-      const before = digested.at(-1)?.digest ?? "";
+    previous.length = same;
+    for (let at = same; at < messages.length; at++) {
+      const message = messages[at];
+      const before = previous[at - 1]?.digest ?? "";
       const text = JSON.stringify(message, toDigestible) ?? "";
       const digest = createHash("sha256").update(before).update(text).digest("base64url");
-      digested.push({ copy: copyPlain(message), digest });
+      previous.push({ copy: copyPlain(message), digest });
     }
-    this.#previous = digested;
-    return digested.at(-1)?.digest ?? "";
+    return previous.at(-1)?.digest ?? "";
   }
 }
 
@@ -39,29 +40,41 @@ function toDigestible(_: string, value: unknown): unknown {
   return typeof value === "bigint" ? { bigint: String(value) } : value;
 }
 
+/** The copy of a plain object: its keys in their order, and the copies of their values. */
+class ObjectCopy {
+  readonly keys: readonly string[];
+  readonly values: readonly unknown[];
+
+  constructor(object: Readonly<Record<string, unknown>>) {
+    this.keys = Object.keys(object);
+    this.values = this.keys.map((key) => copyPlain(object[key]));
+  }
+
+  equals(value: unknown): boolean {
+    if (!isPlain(value)) return false;
+    const { keys, values } = this;
+    let index = 0;
+    for (const key in value) {
+      if (keys[index] !== key || !isEqual(values[index], value[key])) return false;
+      index++;
+    }
+    return index === keys.length;
+  }
+}
+
 /** Copies arrays and plain objects. Other objects, such as bytes, are shared. */
 function copyPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copyPlain);
-  if (!isPlain(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, copyPlain(each)]));
+  return isPlain(value) ? new ObjectCopy(value) : value;
 }
 
 /** Whether `value` certainly has the same JSON as a copy. Objects that are not copied must be identical. */
 function isEqual(copy: unknown, value: unknown): boolean {
   if (copy === value) return true;
-  if (Array.isArray(copy)) {
-    return (
-      Array.isArray(value) &&
-      copy.length === value.length &&
-      copy.every((each: unknown, index) => isEqual(each, value[index]))
-    );
-  }
-  if (!isPlain(copy) || !isPlain(value)) return false;
-  const keys = Object.keys(copy);
-  const theirs = Object.keys(value);
-  return (
-    keys.length === theirs.length && keys.every((key, index) => key === theirs[index] && isEqual(copy[key], value[key]))
-  );
+  if (copy instanceof ObjectCopy) return copy.equals(value);
+  if (!Array.isArray(copy) || !Array.isArray(value) || copy.length !== value.length) return false;
+  for (let index = 0; index < copy.length; index++) if (!isEqual(copy[index], value[index])) return false;
+  return true;
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {

@@ -86,9 +86,9 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null;
 }
 
-/** A signal that is aborted as soon as one of these is. */
-export function anySignal(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
-  return AbortSignal.any(signals.filter((signal) => signal !== undefined));
+/** A signal that is aborted as soon as one of these is. Returns `signal` if no other one is given. */
+export function anySignal(signal: AbortSignal, other: AbortSignal | undefined): AbortSignal {
+  return other === undefined || other === signal ? signal : AbortSignal.any([signal, other]);
 }
 
 /** The error for an argument that is invalid; the message says what to pass instead. */

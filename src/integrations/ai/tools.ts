@@ -107,8 +107,15 @@ function wrapTool(name: string, tool: SdkTool, { onUnknown, timeout, verify }: T
       }),
       stopped: abortSignal,
     };
-    const execute = async ({ idempotencyKey, signal }: EffectContext): Promise<unknown> => {
-      const given = { ...options, abortSignal: anySignal(signal, abortSignal), idempotencyKey };
+    const execute = async (context: EffectContext): Promise<unknown> => {
+      const given = {
+        ...options,
+        abortSignal: anySignal(context.signal, abortSignal),
+        // Computed only when it is read.
+        get idempotencyKey() {
+          return context.idempotencyKey;
+        },
+      };
       return lastOf(await tool.execute(input, given), onProgress);
     };
     try {

@@ -70,10 +70,12 @@ export class Transcript {
 
   /** Adds what is new in the prompt of a model call. Returns whether a step of the loop ends with it. */
   addPrompt(prompt: readonly PromptMessage[]): boolean {
-    const messages = prompt.filter(({ role }) => role !== "system") as unknown as readonly (PromptMessage &
-      ModelMessage)[];
-    const sinceReply = messages.slice(messages.map(({ role }) => role).lastIndexOf("assistant") + 1);
+    // Of a long conversation, only the end is searched.
+    let afterReply = prompt.length;
+    while (afterReply > 0 && prompt[afterReply - 1]?.role !== "assistant") afterReply--;
+    const sinceReply = withoutSystem(prompt.slice(afterReply));
     if (!this.#hasInput) {
+      const messages = withoutSystem(prompt);
       const cleaned = messages.map(cleanMessage);
       const isComplete = messages.some(({ role }) => role !== "user");
       this.#messages = isComplete ? cleaned : appendInput(this.#history, cleaned);
@@ -116,8 +118,12 @@ export class Transcript {
   }
 
   #withIds(): Pick<AiState, "ids"> {
-    const at = this.#messages.findIndex(({ role }, index) => index >= this.#from && role === "assistant");
-    const ids = this.replyId === undefined || at < 0 ? this.#ids : { ...this.#ids, [at]: this.replyId };
+    const { replyId } = this;
+    const at =
+      replyId === undefined
+        ? -1
+        : this.#messages.findIndex(({ role }, index) => index >= this.#from && role === "assistant");
+    const ids = replyId === undefined || at < 0 ? this.#ids : { ...this.#ids, [at]: replyId };
     return Object.keys(ids).length > 0 ? { ids } : {};
   }
 
@@ -160,6 +166,11 @@ export class Transcript {
     }
     if (content.length > 0) this.#push({ role: "tool", content } as unknown as ModelMessage);
   }
+}
+
+/** The messages of a prompt that belong to the conversation. */
+function withoutSystem(prompt: readonly PromptMessage[]): readonly (PromptMessage & ModelMessage)[] {
+  return prompt.filter(({ role }) => role !== "system") as unknown as readonly (PromptMessage & ModelMessage)[];
 }
 
 /**

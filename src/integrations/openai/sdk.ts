@@ -53,9 +53,10 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null;
 }
 
-/** A signal that is aborted as soon as one of these is. */
-export function anySignal(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
-  return AbortSignal.any(signals.filter((signal) => signal !== undefined));
+/** A signal that is aborted as soon as one of these is. Returns `signal` if no other one is given. */
+export function anySignal(signal: AbortSignal, ...others: readonly (AbortSignal | undefined)[]): AbortSignal {
+  const given = others.filter((other) => other !== undefined);
+  return given.length === 0 ? signal : AbortSignal.any([signal, ...given]);
 }
 
 /** Copies arrays and plain objects, without fields that are `undefined`: to the SDK they are missing. */

@@ -29,6 +29,8 @@ export class Deliveries {
   /** Whether the step runs with the last result, or the deliveries are closed. */
   #isPaused = false;
   #isClosed = false;
+  /** The number of results that were delivered to an external loop in this turn of the event loop. */
+  #unordered = 0;
   #timeout: NodeJS.Timeout | undefined;
   /** The number of results delivered so far. */
   count = 0;
@@ -45,13 +47,26 @@ export class Deliveries {
 
   /** Whether all available results are delivered, and the step has run until it waits. */
   get isQuiet(): boolean {
-    return !this.#isPaused && this.#live.length === 0;
+    return !this.#isPaused && this.#live.length === 0 && this.#unordered === 0;
   }
 
   /** Delivers a recorded result that the step has requested, in its turn. */
   deliverRecorded(effect: RecordedEffect, deliver: () => void): void {
     this.#requested.set(effect, deliver);
     this.#deliverNext();
+  }
+
+  /** Delivers a result at once: an external loop may get results in any order. */
+  deliverUnordered(deliver: () => void): void {
+    if (this.#isClosed) return;
+    this.count++;
+    this.#unordered++;
+    deliver();
+    // The loop gets a turn of the event loop before it counts as waiting.
+    setImmediate(() => {
+      this.#unordered--;
+      if (this.isQuiet) this.#listener.onQuiet();
+    });
   }
 
   /** Delivers a new result after all recorded ones. */

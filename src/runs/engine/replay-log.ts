@@ -69,7 +69,13 @@ export class ReplayLog {
 
   /** Delivers a recorded result: in its recorded turn or, to an external loop, when it is requested. */
   deliverRecorded(effect: RecordedEffect, deliver: () => void): void {
-    if (this.#isOpen) this.deliveries.deliverLive(deliver);
+    if (this.#isOpen) this.deliveries.deliverUnordered(deliver);
     else this.deliveries.deliverRecorded(effect, deliver);
+  }
+
+  /** Delivers a new result: after all recorded ones or, to an external loop, at once. */
+  deliverLive(deliver: () => void): void {
+    if (this.#isOpen) this.deliveries.deliverUnordered(deliver);
+    else this.deliveries.deliverLive(deliver);
   }
 }

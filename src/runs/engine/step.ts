@@ -187,9 +187,7 @@ export class Step implements EffectOwner {
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
     // An external loop may use the result in ways that cannot be replayed, so the result must be durable before the loop gets it.
     if (this.#host.definition.open && !settings.isEarly) await this.#host.journal.flush();
-    return this.#deliver({ effect, outcome, usage, attempted }, (deliver) =>
-      this.#replay.deliveries.deliverLive(deliver),
-    );
+    return this.#deliver({ effect, outcome, usage, attempted }, (deliver) => this.#replay.deliverLive(deliver));
   }
 
   /** Makes a value and records it, or replays it. Synchronous: the record is written with the next entry of the journal. */

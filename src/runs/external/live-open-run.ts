@@ -46,8 +46,10 @@ export class LiveOpenRun implements OpenRun {
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
   readonly #execution: Execution;
-  /** Rejects when the run has ended. */
-  readonly #ended: Promise<never>;
+  /** What rejects the calls in progress. A promise that all of them race with would keep their results until the run ends. */
+  readonly #rejects = new Set<(error: Error) => void>();
+  /** The error of all calls, when the run has ended. */
+  #ended: Error | undefined;
 
   /** Resolves when the step of the execution is called. Rejects if the run ends before that. */
   static async create(agent: OpenAgent, execution: Execution): Promise<LiveOpenRun> {
@@ -62,7 +64,11 @@ export class LiveOpenRun implements OpenRun {
     this.#run = run;
     this.#end = end;
     this.#execution = execution;
-    this.#ended = ended;
+    ended.catch((error: Error) => {
+      this.#ended = error;
+      for (const reject of this.#rejects) reject(error);
+      this.#rejects.clear();
+    });
   }
 
   get session(): string {
@@ -143,7 +149,20 @@ export class LiveOpenRun implements OpenRun {
 
   /** Rejects when the run ends. An effect that is started after that never settles. */
   #unlessEnded<T>(start: () => Promise<T>): Promise<T> {
-    return Promise.race([this.#ended, start()]);
+    return new Promise((resolve, reject) => {
+      if (this.#ended) return reject(this.#ended);
+      this.#rejects.add(reject);
+      start().then(
+        (value) => {
+          this.#rejects.delete(reject);
+          resolve(value);
+        },
+        (error: Error) => {
+          this.#rejects.delete(reject);
+          reject(error);
+        },
+      );
+    });
   }
 
   /** @param isKnown whether the caller has received an error that reports the end of the run */
