@@ -47,27 +47,47 @@ export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
 /** Smaller parts of an annotation are copied, because a reference to an item would cost as much. */
 const MIN_SHARED_SIZE = 128;
 
+/** The commit of new annotations; a promise only if their item counter has to be read. */
+export type PlannedAnnotations = CommitParts | Promise<CommitParts>;
+
 /**
  * Plans the commit of new annotations. Parts that the same commit adds to the state are stored once, in the state: garbage
  * collection never frees what is committed after it began, so nothing that an annotation refers to can be gone.
  *
  * @param added what the same commit adds to the state
  */
-export async function planAnnotations(
+export function planAnnotations(
   reader: SessionReader,
   number: number,
   { seq, values }: ParentAnnotations,
   added: readonly StoredValue[],
-): Promise<CommitParts> {
+): PlannedAnnotations {
+  const counter = countersOf(reader.context).get(number);
+  const plan = (from: string | undefined, encoded: NewAnnotations): CommitParts =>
+    toCommitParts(reader, number, seq, from, encoded);
+  const encoded = encodeNew(reader, values, Number(counter ?? 0), added);
+  if (encoded.items.length === 0 || counter !== undefined) return plan(counter, encoded);
+  return readCounter(reader, annotationCounterKey(number)).then((read) =>
+    plan(read, encodeNew(reader, values, Number(read), added)),
+  );
+}
+
+/** New annotations in their stored form. */
+interface NewAnnotations {
+  readonly skeletons: readonly (readonly [name: string, Frame])[];
+  readonly items: readonly Frame[];
+  readonly blobs: ReadonlyMap<string, Uint8Array>;
+}
+
+/** @param counter the number of the first item; `undefined` if it is unknown, and not needed because there are no items */
+function toCommitParts(
+  reader: SessionReader,
+  number: number,
+  seq: number,
+  counter: string | undefined,
+  { skeletons, items, blobs }: NewAnnotations,
+): CommitParts {
   const counterKey = annotationCounterKey(number);
-  const counters = countersOf(reader.context);
-  let counter = counters.get(number);
-  let encoded = encodeNew(reader, values, Number(counter ?? 0), added);
-  if (encoded.items.length > 0 && counter === undefined) {
-    counter = await readCounter(reader, counterKey);
-    encoded = encodeNew(reader, values, Number(counter), added);
-  }
-  const { skeletons, items, blobs } = encoded;
   const puts: Put[] = skeletons.map(([name, { json, refs }]) => {
     return { key: annotationKey(number, seq, checkId(name, "annotation name")), value: json, refs };
   });
@@ -77,7 +97,7 @@ export async function planAnnotations(
   checks.push({ key: counterKey, value: counter === NO_ITEMS ? undefined : counter });
   puts.push({ key: counterKey, value: String(first + items.length) });
   // If the commit fails, so does the check of the next one, which reads the counter again.
-  counters.set(number, String(first + items.length));
+  countersOf(reader.context).set(number, String(first + items.length));
   return { checks, puts, blobs, items: [{ tape: tapeName(number, ANNOTATIONS_TAPE), first, items }] };
 }
 
@@ -90,7 +110,7 @@ function encodeNew(
   values: ReadonlyMap<string, unknown>,
   first: number,
   added: readonly StoredValue[],
-): { skeletons: [name: string, Frame][]; items: Frame[]; blobs: Map<string, Uint8Array> } {
+): NewAnnotations {
   const recorded = new RecordedValues(reader.context.registry, MIN_SHARED_SIZE);
   for (const stored of added) recorded.add(stored);
   const skeletons: [string, Frame][] = [];

@@ -176,13 +176,12 @@ export class SessionReader {
 
   /**
    * Whether there is a checkpoint with this id at the place that the id encodes. Ids of checkpoints at other places
-   * have a record that commits check.
+   * have a record that commits check. Returns `undefined`, synchronously, if the id encodes no place of the session.
    */
-  async isPlacedIdTaken(number: number, id: string): Promise<boolean> {
+  isPlacedIdTaken(number: number, id: string): Promise<boolean> | undefined {
     const place = placeOfId(id);
-    if (place?.number !== number) return false;
-    const row = await this.row(number, place.seq);
-    return row !== undefined && ("unreadable" in row || row.id === id);
+    if (place?.number !== number) return undefined;
+    return this.row(number, place.seq).then((row) => row !== undefined && ("unreadable" in row || row.id === id));
   }
 
   /**
