@@ -47,6 +47,9 @@ export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
 /** Smaller parts of an annotation are copied, because a reference to an item would cost as much. */
 const MIN_SHARED_SIZE = 128;
 
+/** The commit of new annotations; a promise only if their item counter has to be read. */
+export type PlannedAnnotations = CommitParts | Promise<CommitParts>;
+
 /**
  * Plans the commit of new annotations. Parts that the same commit adds to the state are stored once, in the state: garbage
  * collection never frees what is committed after it began, so nothing that an annotation refers to can be gone.
@@ -58,7 +61,7 @@ export function planAnnotations(
   number: number,
   { seq, values }: ParentAnnotations,
   added: readonly StoredValue[],
-): CommitParts | Promise<CommitParts> {
+): PlannedAnnotations {
   const counter = countersOf(reader.context).get(number);
   const plan = (from: string | undefined, encoded: NewAnnotations): CommitParts =>
     toCommitParts(reader, number, seq, from, encoded);

@@ -8,7 +8,7 @@
 import { isSavepointError } from "../errors.js";
 import { encodeShadow, freezeState, type Shadow, shadowToValue, type StoredValue } from "../state/index.js";
 import { type BranchRecord, type CheckpointInfo, type CheckpointRow, type SessionRecord } from "../records/index.js";
-import { forgetAnnotationCounter, planAnnotations } from "./annotations.js";
+import { forgetAnnotationCounter, planAnnotations, type PlannedAnnotations } from "./annotations.js";
 import { branchMoved, idTaken, isExtensionConflict, isIdTaken, notHead, tapeTaken } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
 import type { NumberSource } from "./numbers.js";
@@ -16,7 +16,7 @@ import { type BranchChange, type BranchSnapshot, planSave, type SaveExtension } 
 import { type StateInput, changeShadow, replaceState, type SaveChange, validateUpdateResult } from "./save-change.js";
 import type { SaveFields } from "./save-options.js";
 import { findSavedCheckpoint, readAfterConflict } from "./after-conflict.js";
-import type { CommitParts, SessionCommit } from "./commit.js";
+import type { SessionCommit } from "./commit.js";
 import { damagedHead } from "./errors.js";
 import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
@@ -310,8 +310,8 @@ export class BranchCursor {
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0, added);
       const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
-        const planned = added && this.#annotate(options, added);
-        const more = planned instanceof Promise ? await planned : planned;
+        const annotated = added && this.#annotate(options, added);
+        const more = annotated instanceof Promise ? await annotated : annotated;
         const info = await this.#commit({ encoded, fields: options, agent: author.agent, extension, more }, author);
         this.#shadow = shadow;
         return info;
@@ -329,10 +329,7 @@ export class BranchCursor {
   }
 
   /** The annotations of the head that are committed with the next checkpoint. @param added what that adds to the state */
-  #annotate(
-    { annotations }: SaveFields,
-    added: readonly StoredValue[],
-  ): CommitParts | Promise<CommitParts> | undefined {
+  #annotate({ annotations }: SaveFields, added: readonly StoredValue[]): PlannedAnnotations | undefined {
     const { head, hidden } = this.#branch?.record ?? {};
     if (!annotations) return undefined;
     const isHead = head?.seq === annotations.seq && !hidden && !this.#planned && !this.#moved;
