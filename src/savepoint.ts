@@ -516,7 +516,8 @@ export class Savepoint implements AsyncDisposable {
    * const sp = await Savepoint.open(url, { encryption: { current: "2027", keys: { 2026: old, 2027: key } } });
    * await sp.rekey();
    *
-   * @throws NOT_ENCRYPTED for a plain store without `to`; BUSY with `to`, if another process has the store open
+   * @throws NOT_ENCRYPTED for a plain store without `to`; BUSY with `to`, if another process has the store open; CONFLICT if another
+   * process changes the key to another one meanwhile
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyReport> {
     this.#services.open();

@@ -8,7 +8,7 @@ import { openStore } from "../../src/store.js";
 import { type Ended, startProgram } from "../crash/children.js";
 import { encryptionOf } from "../support/crash-keys.mjs";
 import { CANARY, contentOf, fill } from "./lab.js";
-import { type RotationStore, STORES } from "./rotation-stores.js";
+import { passingsOf, type RotationStore, STORES } from "./rotation-stores.js";
 
 const PROGRAM = fileURLToPath(new URL("./rotation-child.mjs", import.meta.url));
 
@@ -21,13 +21,6 @@ async function runJob(job: "encrypt" | "complete", url: string, dieAt?: string):
   const ended = await startProgram(PROGRAM, job, url, "new", dieAt).ended;
   expect(ended.stderr).toBe("");
   return ended;
-}
-
-/** How often each point was passed; `undefined` if the process was killed. */
-function passingsOf({ lines, signal }: Ended): Map<string, number> | undefined {
-  const passings = lines.find((line) => "passings" in line)?.["passings"];
-  expect(signal).toBe(passings ? null : "SIGKILL");
-  return passings ? new Map(Object.entries(passings as Record<string, number>)) : undefined;
 }
 
 /** Opens a store whose conversion was killed: with the key, or without it if the header was not written yet. */
@@ -92,7 +85,7 @@ async function killCompletion(url: string, dieAt: string): Promise<void> {
 }
 
 /** About how many passings of each point are chosen, besides the first one and the last one. */
-const KILLS = 3;
+const KILLS = 2;
 
 /** Some passings of every point: the first one, the last one, and some in between, others for each point. */
 function choosePassings(passings: ReadonlyMap<string, number>): string[] {

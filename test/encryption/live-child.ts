@@ -1,4 +1,5 @@
 /** A child process whose lines are read while it runs, and that obeys commands. */
+import { onTestFinished } from "vitest";
 import { type Ended, type Started, startProgram } from "../crash/children.js";
 import { until } from "../support/until.mjs";
 
@@ -11,6 +12,7 @@ export class LiveChild {
 
   constructor(program: string, job: string, ...args: unknown[]) {
     this.#started = startProgram(program, job, ...args);
+    onTestFinished(() => void this.kill());
     this.#started.child.stdout?.on("data", (text: string) => {
       const lines = (this.#rest + text).split("\n");
       this.#rest = lines.pop() ?? "";

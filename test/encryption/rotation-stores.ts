@@ -6,6 +6,7 @@ import { expect, inject } from "vitest";
 import { WRITE_POINTS as FILE_WRITE_POINTS } from "../../src/store/file/write-points.js";
 import { POSTGRES_WRITE_POINTS } from "../../src/store/postgres/options.js";
 import { WRITE_POINTS } from "../../src/store/sqlite/options.js";
+import type { Ended } from "../crash/children.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { onDisk, rowsOf } from "./stored-bytes.js";
 
@@ -68,3 +69,10 @@ export const STORES: readonly RotationStore[] = [
     },
   },
 ];
+
+/** How often a process has passed each write point; `undefined` if it was killed at one of them. */
+export function passingsOf({ lines, signal }: Ended): Map<string, number> | undefined {
+  const passings = lines.find((line) => "passings" in line)?.["passings"];
+  expect(signal).toBe(passings ? null : "SIGKILL");
+  return passings ? new Map(Object.entries(passings as Record<string, number>)) : undefined;
+}

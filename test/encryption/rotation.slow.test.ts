@@ -10,7 +10,7 @@ import { scan } from "../../src/store/index.js";
 import { openStore } from "../../src/store.js";
 import { CRASH_KEYS, encryptionOf } from "../support/crash-keys.mjs";
 import { type Line, LiveChild } from "./live-child.js";
-import { type RotationStore, STORES } from "./rotation-stores.js";
+import { passingsOf, type RotationStore, STORES } from "./rotation-stores.js";
 
 const PROGRAM = fileURLToPath(new URL("./rotation-child.mjs", import.meta.url));
 
@@ -79,11 +79,9 @@ class Rotation {
       this.#both.send({ create: numbers.map((n) => `both-${n}`) });
     }
     this.#rotator.send({ rekey: true });
-    const { lines, signal, stderr } = await this.#rotator.ended;
-    expect(stderr).toBe("");
-    const passings = lines.find((line) => "passings" in line)?.["passings"];
-    expect(signal).toBe(passings ? null : "SIGKILL");
-    return passings ? new Map(Object.entries(passings as Record<string, number>)) : undefined;
+    const ended = await this.#rotator.ended;
+    expect(ended.stderr).toBe("");
+    return passingsOf(ended);
   }
 
   /** Completes the change in this process while both writers continue. */
