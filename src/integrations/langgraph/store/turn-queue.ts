@@ -29,6 +29,8 @@ const SAVES_PER_READ = 50;
 const MAX_NEEDS = 5_000;
 /** More than the number of checkpoints that the session ever has. */
 const LAST_SEQ = 1_000;
+/** Distinguishes the session from others, and explains it to people. */
+const DESCRIPTION = "The processes that take turns to write to a namespace of the long-term memory.";
 /** How often an entry is written again if another process deletes the session meanwhile. */
 const MAX_ATTEMPTS = 5;
 
@@ -113,7 +115,7 @@ export class TurnQueue {
     this.#entries = this.#entries.filter((each) => each !== entry);
     try {
       // A process that appends its entry just now notices that it is gone, and appends it again.
-      if (isLast) await this.#sp.sessions.delete(this.#id);
+      if (isLast && (await this.#isOwn())) await this.#sp.sessions.delete(this.#id);
       else {
         const isSame = (before: unknown): boolean => isFields(before) && before["ticket"] === ticket;
         await this.#session().annotate({ seq }, `${namespace}/${writer}`, (before) =>
@@ -130,9 +132,13 @@ export class TurnQueue {
   }
 
   async #checkpointOf(session: Session): Promise<number> {
-    const description = "The processes that take turns to write to a namespace of the long-term memory.";
-    const head = (await session.head()) ?? (await session.save({}, { status: "completed", description }));
-    return head.seq;
+    const head = await session.head();
+    return (head ?? (await session.save({}, { status: "completed", description: DESCRIPTION }))).seq;
+  }
+
+  /** Whether the session is that of the queue, and not one of the application that has the same id. */
+  async #isOwn(): Promise<boolean> {
+    return (await this.#session().head())?.description === DESCRIPTION;
   }
 }
 
