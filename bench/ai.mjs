@@ -10,54 +10,97 @@ import { bytes, ms, report } from "./lib/report.mjs";
 
 /** @typedef {import("savepoint").Durability} Durability */
 
-/** @param {string[]} args steps in a turn, rounds */
+/** @typedef {{ first: number; later: number; bytes: number }} Result milliseconds of a step in the first turn and in later ones */
+
+/** The last turns of a store are those that count as later ones. */
+const LATER = 10;
+
+/** @param {string[]} args steps in a turn, turns in a store, rounds */
 export default async function ai(args) {
-  const [steps = 100, rounds = 5] = args.map(Number);
+  const [steps = 100, turns = 30, rounds = 3] = args.map(Number);
+  /** @type {(durability: Durability, onUnknown: "ask" | "retry") => () => Promise<Result>} */
+  const inStore = (durability, onUnknown) => () =>
+    inFolder((folder) => recorded(folder, { steps, turns, durability, onUnknown }));
   const contenders = {
-    "the bare SDK": () => bare(steps),
-    "savepoint/ai, process": () => inFolder((folder) => recorded(folder, steps, "process", "ask")),
-    "savepoint/ai, power": () => inFolder((folder) => recorded(folder, steps, "power", "ask")),
-    "savepoint/ai, power, retry": () => inFolder((folder) => recorded(folder, steps, "power", "retry")),
+    "the bare SDK": () => bare(steps, turns),
+    "savepoint/ai, process": inStore("process", "ask"),
+    "savepoint/ai, power": inStore("power", "ask"),
+    "savepoint/ai, power, retry": inStore("power", "retry"),
   };
-  // What is loaded and compiled first is not what is measured.
-  await bare(20);
   const results = await inTurns(contenders, rounds);
-  const middle = (/** @type {string} */ name) => median((results[name] ?? []).map(({ each }) => each));
-  const added = (/** @type {string} */ name) => middle(name) - middle("the bare SDK");
+  const middle = (/** @type {string} */ name, /** @type {"first" | "later"} */ turn) =>
+    median((results[name] ?? []).map((result) => result[turn]));
+  const added = (/** @type {string} */ name, /** @type {"first" | "later"} */ turn = "later") =>
+    middle(name, turn) - middle("the bare SDK", turn);
   const bytesOf = (/** @type {string} */ name) => median((results[name] ?? []).map((result) => result.bytes));
   const tables = [
     {
-      title: `A turn of ${steps} steps, each with a model call and a tool that answers 1 kB`,
-      head: ["", "each step", "more than the bare SDK", "bytes each"],
-      rows: Object.keys(contenders).map((name) => [name, ms(middle(name)), ms(added(name)), bytes(bytesOf(name))]),
+      title: `Turns of ${steps} steps, each with a model call and a tool that answers 1 kB`,
+      head: [
+        "",
+        "a step of the first turn",
+        "more than the bare SDK",
+        `of turn ${turns}`,
+        "more than the bare SDK",
+        "bytes each",
+      ],
+      rows: Object.keys(contenders).map((name) => [
+        name,
+        ms(middle(name, "first")),
+        ms(added(name, "first")),
+        ms(middle(name, "later")),
+        ms(added(name)),
+        bytes(bytesOf(name)),
+      ]),
       notes: [
+        `A store is opened, and ${turns} turns follow, each in a session of its own. The bytes are those of a file with one turn.`,
         "The model and the tool answer at once: what is measured is the loop, and what is recorded of it. With the policy `ask` a tool is two writes, with `retry` one; a reply and a checkpoint are one each.",
       ],
     },
   ];
   report("ai", tables, {
     process: added("savepoint/ai, process"),
+    firstProcess: added("savepoint/ai, process", "first"),
     power: added("savepoint/ai, power"),
+    firstPower: added("savepoint/ai, power", "first"),
     bytes: bytesOf("savepoint/ai, process"),
   });
 }
 
-/** @param {number} steps */
-async function bare(steps) {
-  const spent = await timed(() => loop(steps, createModel(steps), { look }, [{ role: "user", content: "Go." }]));
-  return { each: spent / steps, bytes: 0 };
+/** @param {number} steps @param {number} turns @returns {Promise<Result>} */
+async function bare(steps, turns) {
+  const spent = await timeTurns(steps, turns, () =>
+    loop(steps, createModel(steps), { look }, [{ role: "user", content: "Go." }]),
+  );
+  return { ...spent, bytes: 0 };
 }
 
-/** @param {string} folder @param {number} steps @param {Durability} durability @param {"ask" | "retry"} onUnknown */
-async function recorded(folder, steps, durability, onUnknown) {
-  const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { durability });
-  const spent = await timed(async () => {
-    const run = await durable(sp, { session: "s" });
+/**
+ * @param {string} folder
+ * @param {{ steps: number; turns: number; durability: Durability; onUnknown: "ask" | "retry" }} options
+ * @returns {Promise<Result>}
+ */
+async function recorded(folder, { steps, turns, durability, onUnknown }) {
+  const turn = async (/** @type {Savepoint} */ sp, /** @type {string} */ session) => {
+    const run = await durable(sp, { session });
     const tools = run.tools({ look }, { look: { onUnknown } });
     await run.complete(await loop(steps, run.model(createModel(steps)), tools, run.messages("Go.")));
-  });
+  };
+  let sp = await Savepoint.open(`sqlite:${join(folder, "one-turn.db")}`, { durability });
+  await turn(sp, "s");
   await sp.close();
-  return { each: spent / steps, bytes: sizeOf(folder) / steps };
+  const stored = sizeOf(folder);
+  sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { durability });
+  const spent = await timeTurns(steps, turns, (index) => turn(sp, `s${index}`));
+  await sp.close();
+  return { ...spent, bytes: stored / steps };
+}
+
+/** @param {number} steps @param {number} turns @param {(index: number) => Promise<unknown>} run */
+async function timeTurns(steps, turns, run) {
+  const spent = [];
+  for (let index = 0; index < turns; index++) spent.push((await timed(() => run(index))) / steps);
+  return { first: spent[0] ?? Number.NaN, later: median(spent.slice(-LATER)) };
 }
 
 const answer = "x".repeat(1000);
