@@ -35,7 +35,7 @@ export default async function encryption(args) {
   const figures = {};
   const measure = async (/** @type {string} */ kind, /** @type {InStore} */ inStore) => {
     const contenders = mapValues(WAYS, (options) => () => inStore((url) => costs(url, options, saves)));
-    // The first rounds pay for the compiler. They are not counted.
+    // The first rounds include the work of the compiler, so they are not counted.
     await inTurns(contenders, WARM_UP);
     /** @type {Record<string, Costs[]>} */
     const results = await inTurns(contenders, rounds);

@@ -517,7 +517,7 @@ export class Savepoint implements AsyncDisposable {
    * await sp.rekey();
    *
    * @throws NOT_ENCRYPTED for a plain store without `to`; BUSY with `to`, if another process has the store open; CONFLICT if another
-   * process changes the key to another one meanwhile
+   * process sets a different key meanwhile
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyReport> {
     this.#services.open();

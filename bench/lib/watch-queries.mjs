@@ -1,5 +1,5 @@
-// How many statements go over the connections of a `pg`, in how many round trips, and how long somebody waits for at least one
-// of them. What is sent as one string is one statement, also if it has several.
+// Counts the statements and round trips on the connections of a `pg`, and measures how long at least one of them is in progress.
+// A string that is sent counts as one statement, even if it contains several.
 
 /** @typedef {{ statements: number; requests: number; waited: number }} Seen */
 

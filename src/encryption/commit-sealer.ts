@@ -71,14 +71,14 @@ interface Preparation {
 
 const UNPREPARED: Preparation = { created: new Map(), numbers: new Map(), forms: new Map() };
 
-/** What encrypts the parts of a commit, in their order. */
+/** The data keys and encrypted forms for the parts of a commit, in the order of the parts. */
 interface Resolution {
   /** The encrypted form of the expected value of each check; `undefined` for checks that need none. */
   readonly forms: readonly (string | undefined)[];
   /** The data key of each put; `undefined` for records that stay readable. */
   readonly putKeys: readonly (DataKey | undefined)[];
   readonly itemKeys: readonly DataKey[];
-  /** Numbers of sessions and conversations that are only remembered. The commit checks that their data keys still exist. */
+  /** The cached numbers of sessions and conversations that no check confirms. The commit checks that their data keys still exist. */
   readonly assumed: ReadonlySet<number>;
 }
 
@@ -120,7 +120,7 @@ export class CommitSealer {
       if (this.#demandOf(commit, known, UNPREPARED).checked.size > 0) await settled();
       const prepared = await this.#prepare(commit, known, isRepeated ? new Set() : newNumbersIn(commit));
       const resolution = this.#resolve(commit, known, prepared);
-      // Otherwise another call has forgotten a data key meanwhile.
+      // Without a resolution, another call has dropped a data key from the cache meanwhile.
       if (resolution) return this.#seal(commit, known, resolution, prepared.created);
     }
   }
@@ -260,7 +260,7 @@ export class CommitSealer {
   }
 
   /**
-   * Finds what encrypts a commit.
+   * Finds the data keys and encrypted forms for a commit.
    *
    * @returns `undefined` if something is not in memory and was not prepared
    */
@@ -280,7 +280,7 @@ export class CommitSealer {
         if (form === undefined) {
           const key = isPrepared ? keyFor(this.#numberOf(check.key, known, prepared)) : undefined;
           if (!key) return undefined;
-          // The record has another value, or none: the check fails in any form.
+          // The record has another value or does not exist, so the check fails with any form.
           form = this.#frames.sealRecord(key, check.key, check.value, "", false);
         }
       }

@@ -64,14 +64,14 @@ const sha256: (bytes: Uint8Array) => Buffer =
     ? (bytes) => crypto.hash("sha256", bytes, "buffer")
     : (bytes) => crypto.createHash("sha256").update(bytes).digest();
 
-/** The input of a hash and a cipher: a string is converted to bytes once, and without a new buffer for each. */
+/** The input of the hash and of the cipher. Each string is converted to bytes once, and without a new buffer. */
 const SCRATCH = Buffer.allocUnsafeSlow(65_536);
-/** The most characters of a length and a colon. */
+/** The maximum number of characters of the length of a place and a colon. */
 const MAX_PREFIX = 20;
 
 export class DataKey {
   readonly #head: Buffer;
-  /** An object, because copying the bytes of the key for every value takes a tenth of the time of sealing it. */
+  /** A key object: bytes would be copied for every value, which takes a tenth of the time of sealing it. */
   readonly #encrypting: KeyObject;
   /** A block of SHA-256: 64 hexadecimal digits. */
   readonly #nonceKey: string;

@@ -69,7 +69,7 @@ export function numberInValue(key: string, value: string): number | undefined {
   return number === STORE_KEY ? undefined : number;
 }
 
-/** The digits at a place as a number, if one of `ends` follows them. */
+/** Parses the digits at `from` as a number. Returns {@link STORE_KEY} if none of `ends` follows them. */
 function numberAt(text: string, from: number, ends: string): number {
   let to = from;
   while (isDigit(text.charCodeAt(to)) && to - from < MAX_DIGITS) to++;
@@ -104,7 +104,7 @@ export function numberOfTape(tape: string): number {
   return validNumber(decodeNumbers(tape, 1).numbers[0]);
 }
 
-/** The id between the first two tabs of a key, or behind the first one. */
+/** The id in a key: between the first two tabs, or after the first tab if it is the only one. */
 function idIn(key: string): string {
   const from = key.indexOf("\t") + 1;
   const to = key.indexOf("\t", from);

@@ -39,7 +39,7 @@ const MAX_FORMER = 256;
  * Encrypts all data keys again, with the current key of the ring. The header is changed first, so that no process creates a data
  * key with an older one from then on. May be interrupted at any point, and repeated.
  *
- * @throws CONFLICT if another process changes the key to another one meanwhile, WRONG_KEY if this process does not have that key
+ * @throws CONFLICT if another process sets a different key meanwhile; WRONG_KEY if this process does not have that key
  */
 export async function rekey(
   store: Store,
@@ -64,7 +64,7 @@ export async function rekey(
 
 async function switchHeader(store: Store, keys: DataKeys, key: MasterKey, puts: readonly Put[]): Promise<void> {
   await retryOnConflict(async () => {
-    // Another process may have changed the key since this one was started.
+    // Another process may have changed the key since this process opened the store.
     await keys.reloadHeader();
     if (keys.header.key === key.fingerprint && puts.length === 0) return;
     const header = { ...keys.header, key: key.fingerprint, former: formerKeys(keys.header, key) };
@@ -116,11 +116,11 @@ async function rewrap(store: Store, keys: DataKeys, key: MasterKey, records: rea
   }
 }
 
-/** The error for a key that is a former one before all data keys were encrypted with it. */
+/** The error if another process sets a different key before all data keys are encrypted with this one. */
 function keyChanged(url: string, current: string, intended: string): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
-    `Another process has changed the encryption key of the store ${url} to the one with the fingerprint ${current}, during the change to ${intended}. Make sure that all processes name the same current key, and call \`sp.rekey()\` again.`,
+    `Changing the encryption key of the store ${url} to ${intended} has failed: another process has changed it to ${current} meanwhile (these are the fingerprints of the keys). Configure the same current key in all processes, and call \`sp.rekey()\` again.`,
     { details: { fingerprint: current } },
   );
 }

@@ -79,7 +79,7 @@ interface NewAnnotations {
   readonly blobs: ReadonlyMap<string, Uint8Array>;
 }
 
-/** @param counter the number of the first item; `undefined` if it is unknown, and not needed because there are no items */
+/** @param counter the number of the first item; `undefined` if it is unknown and there are no items */
 function toCommitParts(
   reader: SessionReader,
   number: number,

@@ -176,7 +176,7 @@ export class SessionReader {
 
   /**
    * Whether there is a checkpoint with this id at the place that the id encodes. Ids of checkpoints at other places
-   * have a record that commits check. Returns `undefined`, synchronously, if the id encodes no place of the session.
+   * have a record that commits check. Returns `undefined`, not a promise, if the id encodes no place of the session.
    */
   isPlacedIdTaken(number: number, id: string): Promise<boolean> | undefined {
     const place = placeOfId(id);

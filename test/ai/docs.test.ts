@@ -1,4 +1,4 @@
-// The diffs on docs/ai-sdk.md, docs/chat.md and in the README, and the routes of examples/server for Next.js, called with requests as a framework calls them.
+// The diffs in docs/ai-sdk.md, docs/chat.md and the README, and the routes of examples/server for Next.js, called with requests as a framework calls them.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ function run(name: string, code: string): string {
   return status === 0 && stderr === "" ? stdout.trim() : `${status}: ${stdout}${stderr}`;
 }
 
-/** What the reader has already: a model, two tools and a question. */
+/** The code that the reader already has: a model, two tools and a question. */
 const OWN = `
   import { tool } from "ai";
   import { MockLanguageModelV3 } from "ai/test";
@@ -47,8 +47,8 @@ const OWN = `
   const [chatId, messageId, question, history] = ["order-42", "message-1", "Where is it?", []];
 `;
 
-describe.each(["docs/ai-sdk.md", "README.md"])("the diff for the AI SDK on %s", (page) => {
-  it("runs before and after, and a turn that is started again calls no model", () => {
+describe.each(["docs/ai-sdk.md", "README.md"])("the diff for the AI SDK in %s", (page) => {
+  it("runs before and after the change, and only after it, a repeated turn calls no model", () => {
     const { before, after } = readDiff(page, "savepoint/ai");
     const show = `console.log(result.text, model.doGenerateCalls.length);`;
     const runs = (code: string): string[] => ["first", "second"].map((name) => run(`${name}.mjs`, OWN + code + show));

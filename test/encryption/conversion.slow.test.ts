@@ -1,4 +1,4 @@
-/** `kill -9` while a plain store is encrypted, at every write point. */
+/** Kills the process that encrypts a plain store, with `kill -9`, at every write point. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { isEncryptionRecord, isReadable } from "../../src/encryption/key-kinds.js";
@@ -35,7 +35,7 @@ async function reopen(url: string, content: unknown): Promise<Savepoint> {
   return plain;
 }
 
-/** Encrypts a plain store with everything that has content. Returns how often each point was passed; `undefined` if it was killed. */
+/** Encrypts a plain store with all kinds of content. Returns how often each point was passed; `undefined` if the process was killed. */
 async function encrypt({ make }: RotationStore, dieAt?: string): Promise<Map<string, number> | undefined> {
   const { url, contains, remove } = make();
   const plain = await open(url);
@@ -47,7 +47,7 @@ async function encrypt({ make }: RotationStore, dieAt?: string): Promise<Map<str
   await plain.close();
   expect(await contains(CANARY)).toBe(true);
   const passings = passingsOf(await runJob("encrypt", url, dieAt));
-  // Killed again while it is completed.
+  // Another process is killed while it completes the conversion.
   if (dieAt !== undefined && !passings) await killCompletion(url, dieAt);
   const sp = await reopen(url, content);
   expect(await contains(CANARY), dieAt).toBe(false);
@@ -60,7 +60,7 @@ async function encrypt({ make }: RotationStore, dieAt?: string): Promise<Map<str
   return passings;
 }
 
-/** The tapes of a store that are plain, and the records that have content and are not encrypted. */
+/** The plain tapes of a store, and its records that have content and are not encrypted. */
 async function plainDataOf(url: string): Promise<string[]> {
   const store = await openStore(url, { durability: "process" });
   try {
@@ -77,17 +77,17 @@ async function plainDataOf(url: string): Promise<string[]> {
   }
 }
 
-/** Kills the process that completes a conversion at the second passing of a point, if there is a header and it comes so far. */
+/** Kills the process that completes a conversion when it passes a point for the second time, if there is a header and it gets that far. */
 async function killCompletion(url: string, dieAt: string): Promise<void> {
   const { stderr, signal, code } = await startProgram(PROGRAM, "complete", url, "new", dieAt.replace(/@.*/, "@1"))
     .ended;
   if (signal === null && code !== 0) expect(stderr).toContain("NOT_ENCRYPTED");
 }
 
-/** About how many passings of each point are chosen, besides the first one and the last one. */
+/** About how many passings of each point are chosen, besides the first and the last. */
 const KILLS = 2;
 
-/** Some passings of every point: the first one, the last one, and some in between, others for each point. */
+/** Chooses passings of every point: the first, the last, and some in between, which differ from point to point. */
 function choosePassings(passings: ReadonlyMap<string, number>): string[] {
   return [...passings].flatMap(([point, count], index) => {
     const stride = Math.ceil(count / KILLS);
@@ -98,7 +98,7 @@ function choosePassings(passings: ReadonlyMap<string, number>): string[] {
 }
 
 describe.each(STORES)("encrypting a plain store ($kind)", (store) => {
-  const title = "is completed after kill -9 at any write point, loses nothing, and leaves no plain byte";
+  const title = "is completed after kill -9 at any write point, loses no data, and leaves no plain data";
   it(title, { timeout: 600_000 }, async () => {
     const passings = (await encrypt(store)) ?? new Map<string, number>();
     expect([...passings.keys()].sort()).toEqual([...store.points].sort());

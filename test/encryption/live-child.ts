@@ -1,4 +1,4 @@
-/** A child process whose lines are read while it runs, and that obeys commands. */
+/** A child process that gets commands, and whose output is read line by line while it runs. */
 import { onTestFinished } from "vitest";
 import { type Ended, type Started, startProgram } from "../crash/children.js";
 import { until } from "../support/until.mjs";
@@ -33,7 +33,7 @@ export class LiveChild {
     this.#started.child.stdin?.write(`${JSON.stringify(command)}\n`);
   }
 
-  /** Waits for a line. @param after the index from which lines are read */
+  /** Waits for a line. @param after the index of the first line that counts */
   async waitFor(matches: (line: Line) => boolean, what: string, after = 0): Promise<Line> {
     let exit: Ended | undefined;
     void this.ended.then((ended) => (exit = ended));

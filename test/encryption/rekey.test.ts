@@ -112,7 +112,7 @@ describe("sp.rekey()", () => {
     await removeFolder(folder);
   });
 
-  it("changes the key back completely in a process that was opened before the last change", async () => {
+  it("changes the key back completely in a process that opened the store before the last change", async () => {
     const store = memory();
     const early = await open(store, { current: "old", keys: BOTH.keys });
     await early.session("a").save({ n: 1 });
@@ -127,14 +127,14 @@ describe("sp.rekey()", () => {
     expect(await codeOf(open(store, { key: NEW }))).toBe("WRONG_KEY");
   });
 
-  it("stops when another process changes the key to another one, and encrypts no data key with its own", async () => {
+  it("stops when another process sets a different key, and encrypts no data key with its own key", async () => {
     const store = memory();
     const keys = { ...BOTH.keys, newer: key(3) };
     await (await open(store, { key: OLD })).session("a").save({ n: 1 });
     let commits = 0;
     const paused = overrideStore(store, {
       commit: async (commit) => {
-        // After the first commit, which replaces the header.
+        // Before the second commit. The first one has replaced the header.
         if (commits++ === 1) await (await open(store, { current: "newer", keys })).rekey();
         return store.commit(commit);
       },

@@ -1,4 +1,4 @@
-// What the processes of the rotation tests do: node rotation-child.mjs <name> <json arguments>
+// The jobs of the processes of the rotation tests: node rotation-child.mjs <name> <json arguments>
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, Savepoint } from "savepoint";
@@ -83,7 +83,7 @@ const jobs = {
         acknowledge({ pause });
         await until(() => commands.length > 0, "the next command");
       }
-      // The commits of others need their turns.
+      // Other processes need time to commit.
       await sleep(1);
     }
   },

@@ -1,4 +1,4 @@
-/** The stores on which processes are killed while keys are changed, with the write points that a rotation passes. */
+/** The stores of the tests that kill processes while keys are changed, and the write points of each store. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,9 +15,9 @@ export interface RotationStore {
   readonly points: readonly string[];
   /** The points that each commit of a rotation passes. */
   readonly commit: readonly string[];
-  /** Those that are passed if the store has buffered commits of another process. */
+  /** The points that a rotation also passes if the store has buffered commits of another process. */
   readonly buffer: readonly string[];
-  /** Those that it does not pass. */
+  /** The points that a rotation does not pass. */
   readonly others: readonly string[];
   readonly make: () => NewStore;
 }
@@ -25,7 +25,7 @@ export interface RotationStore {
 /** A store that does not exist yet. */
 interface NewStore {
   readonly url: string;
-  /** Whether a text is stored anywhere: in its files, or in its tables. */
+  /** Whether the files or tables of the store contain a string. */
   readonly contains: (text: string) => Promise<boolean>;
   readonly remove: () => Promise<void>;
 }

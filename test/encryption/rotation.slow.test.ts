@@ -1,4 +1,4 @@
-/** `kill -9` while the key of a store is changed and two other processes write, at every passing of every write point. */
+/** Kills the process that changes the key of a store, at every passing of every write point, while two other processes write. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { MasterKey } from "../../src/encryption/master-key.js";
@@ -27,9 +27,9 @@ const open = (url: string, keys: string): Promise<Savepoint> =>
 interface Outcome {
   /** How often each point was passed; `undefined` if the process that changed the key was killed. */
   readonly passings: Map<string, number> | undefined;
-  /** How many sessions the process with the old key has created during the change. */
+  /** The number of sessions that the process with the old key has created during the change. */
   readonly allowed: number;
-  /** How many it could not create. */
+  /** The number of sessions that it could not create. */
   readonly refused: number;
 }
 
@@ -62,16 +62,17 @@ class Rotation {
   }
 
   /**
-   * Changes the key while both writers create sessions. Returns how often each point was passed; `undefined` if it was killed.
+   * Changes the key while both writers create sessions. Returns how often each point was passed; `undefined` if the process that changes
+   * the key was killed.
    *
-   * @param isQuiet whether one of them only saves to a session that exists, and the other one waits
+   * @param isQuiet whether the writers create no sessions: one only saves to an existing session, and the other one waits
    */
   async changeKey(isQuiet: boolean): Promise<Map<string, number> | undefined> {
     await this.#rotator.waitFor((line) => "ready" in line, "the process that changes the key");
     for (const writer of this.#writers) await isSaving(writer);
     if (isQuiet) {
       await answer(this.#both, { pause: true }, "pause");
-      // A process that writes alone leaves commits in the write buffer from its second one on.
+      // A process that writes alone leaves commits in the write buffer from its second commit on.
       for (let saves = 0; saves < 3; saves++) await isSaving(this.#old);
     } else {
       const numbers = Array.from({ length: CREATED }, (_, n) => n);
@@ -91,7 +92,7 @@ class Rotation {
     expect((await sp.keys()).map(({ name }) => name)).toEqual(["new"]);
   }
 
-  /** What the old key still allows after the change, and what both keys do. */
+  /** Checks what the writers can still do after the change, with the old key alone and with both keys. */
   async checkWriters(): Promise<void> {
     const created = await answer(this.#both, { create: ["both after"] }, "both after");
     expect(created).toMatchObject({ session: "both after" });
@@ -109,7 +110,7 @@ class Rotation {
     }
   }
 
-  /** Everything that was acknowledged is there with the new key, and nothing can be decrypted with the old one. */
+  /** Checks that the new key reads every acknowledged save, and that the old key decrypts nothing. */
   async checkStore(): Promise<void> {
     const refused = open(this.#url, "old");
     await expect(refused).rejects.toMatchObject({ code: "WRONG_KEY" });
@@ -128,7 +129,7 @@ class Rotation {
     expect({ ok, problems }).toEqual({ ok: true, problems: [] });
   }
 
-  /** What became of the sessions that the process with the old key was to create during the change. */
+  /** How many sessions the process with the old key created during the change, and how many it could not create. */
   get creations(): Pick<Outcome, "allowed" | "refused"> {
     const count = (field: string): number =>
       this.#linesOfOld.filter((line) => /^old-\d+$/.test(String(line[field]))).length;
@@ -156,7 +157,7 @@ async function answer(writer: LiveChild, command: Line, what: string): Promise<L
   );
 }
 
-/** The records that need a master key, and the keys that decrypt or authenticate each. */
+/** The records that need a master key, each with the master keys that decrypt or authenticate it. */
 async function dataKeysOf(url: string): Promise<{ record: string; opensWith: string[] }[]> {
   const store = await openStore(url, { durability: "process" });
   try {
@@ -199,14 +200,14 @@ describe.each(STORES)("changing the key of an encrypted store ($kind)", (store) 
   const timeout = 600_000;
   const all = store.commit.flatMap((point) => Array.from({ length: COMMITS }, (_, n) => `${point}@${n}`));
 
-  it("passes the write points at which the next tests kill it, and no others", { timeout }, async () => {
+  it("passes exactly the write points at which the other tests kill its process", { timeout }, async () => {
     const { passings = new Map<string, number>() } = await rotate(store);
     for (const point of store.buffer) passings.delete(point);
     expect(passings).toEqual(new Map(store.commit.map((point) => [point, COMMITS])));
     expect([...store.commit, ...store.buffer, ...store.others].sort()).toEqual([...store.points].sort());
   });
 
-  it("loses nothing and leaves nothing to the old key, at whichever passing it is killed", { timeout }, async () => {
+  it("loses nothing, and the old key decrypts nothing, wherever its process is killed", { timeout }, async () => {
     const outcomes: Outcome[] = [];
     const killed: string[] = [];
     for (const passing of all) {
@@ -219,7 +220,7 @@ describe.each(STORES)("changing the key of an encrypted store ($kind)", (store) 
     expect(outcomes.some(({ allowed, refused }) => allowed > 0 && refused > 0)).toBe(true);
   });
 
-  it.each(store.buffer)("loses nothing when it is killed with the commits of another process, at %s", async (point) => {
+  it.each(store.buffer)("loses nothing when it is killed at %s with commits of another process", async (point) => {
     const { passings } = await rotate(store, `${point}@0`, { isQuiet: true });
     expect(passings).toBeUndefined();
   });

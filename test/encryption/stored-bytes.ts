@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { query } from "../postgres/schemas.js";
 
-/** The files below a folder that contain a text. */
+/** The files below a folder that contain a string. */
 export function onDisk(folder: string, text: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((name) => join(folder, name))

@@ -1,4 +1,4 @@
-// The diffs for LangGraph on docs/langgraph.md and in the README, run with LangGraph before and after.
+// The diffs for LangGraph in docs/langgraph.md and the README: LangGraph runs the code before and after each change.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/** What the reader has already: a graph that counts the visits of a thread, and one that counts those of a user. */
+/** The code that the reader already has: a graph that counts the visits of a thread, and one that counts those of a user. */
 const THREAD_BUILDER = `
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 const State = Annotation.Root({ visits: Annotation({ reducer: (a, b) => a + b, default: () => 0 }) });
@@ -44,7 +44,7 @@ beforeEach(async () => {
   for (const name of ["core", "langgraph", "langgraph-checkpoint"]) {
     symlinkSync(join(root, "node_modules/@langchain", name), join(langchain, name));
   }
-  // The driver of the real one has to be compiled.
+  // A substitute, because the driver of the real package has to be compiled.
   writeFileSync(
     join(langchain, "langgraph-checkpoint-sqlite", "index.js"),
     `const { MemorySaver } = require("@langchain/langgraph-checkpoint");
@@ -59,8 +59,8 @@ function run(name: string, code: string): string {
   return (stdout + stderr).trim();
 }
 
-describe.each(["docs/langgraph.md", "README.md"])("the diff for LangGraph's checkpointer on %s", (page) => {
-  it("runs before and after, and the program after it resumes the thread of the process before", () => {
+describe.each(["docs/langgraph.md", "README.md"])("the diff for LangGraph's checkpointer in %s", (page) => {
+  it("runs before and after the change, and after it, a second process resumes the thread of the first one", () => {
     const { before, after } = readDiff(page, "SavepointSaver");
     expect(run("before.mjs", THREAD_BUILDER + before + INVOKE)).toBe("visit 1");
     const runs = ["first", "second"].map((name) => run(`${name}.mjs`, THREAD_BUILDER + after + INVOKE));
@@ -68,7 +68,7 @@ describe.each(["docs/langgraph.md", "README.md"])("the diff for LangGraph's chec
   });
 });
 
-it("the diff for LangGraph's memory runs before and after, and only the program after it remembers", () => {
+it("the diff for LangGraph's memory runs before and after the change, and only after it, a second process finds the item", () => {
   const { before, after } = readDiff("docs/langgraph.md", "SavepointStore");
   const runs = (code: string): string[] => ["first", "second"].map((name) => run(`${name}.mjs`, USER_BUILDER + code));
   expect(runs(before)).toEqual(["visit 1", "visit 1"]);

@@ -35,8 +35,8 @@ function startWriter(url: string, name: string): Writer {
 describe.each(DURABLE_STORES)("processes that put without a pause on $name", (kind) => {
   const lab = useStore(kind);
 
-  it("each get a share of the puts, also after one was killed, and leave nothing behind", async () => {
-    // A process that is too late reads all these items before it tries again.
+  it("each get a share of the puts, also after one of them was killed, and delete the queue at the end", async () => {
+    // A process whose put conflicts reads all these items before its next attempt.
     const sp = await lab.open();
     const store = new SavepointStore(sp);
     await store.batch(
@@ -53,7 +53,7 @@ describe.each(DURABLE_STORES)("processes that put without a pause on $name", (ki
     );
     expect(total()).toBeLessThan(50_000);
 
-    // The queue of those that wait is a session, but no namespace.
+    // The queue of waiting processes is a session, but not a namespace.
     await until(async () => (await sp.sessions.load(QUEUE)) !== undefined, "a process that waits");
     expect(await store.listNamespaces()).toEqual([["shared"]]);
     expect((await store.search([], { limit: 5000 })).filter(({ namespace }) => namespace[0] !== "shared")).toEqual([]);
@@ -75,7 +75,7 @@ describe.each(DURABLE_STORES)("processes that put without a pause on $name", (ki
     await Promise.all(writers.map(({ kill }) => kill()));
   }, 180_000);
 
-  it("do not wait for a process that has ended, or for what another program has saved in their queue", async () => {
+  it("do not wait for a process that has ended, or for annotations of another program in the session of their queue", async () => {
     const [sp, other] = [await lab.open(), await lab.open()];
     const [mine, theirs] = [new SavepointStore(sp), new SavepointStore(other)];
     await mine.put(["shared"], "k", { n: 1 });

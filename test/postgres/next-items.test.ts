@@ -1,4 +1,4 @@
-/** Items behind the last one that a process has written: only the primary key of their chunk decides whether they are free. */
+/** Items directly after the last item that a process has written: only the primary key of chunks prevents collisions. */
 import pg from "pg";
 import { expect, inject, it } from "vitest";
 import { openPostgresStore } from "../../src/store.js";
@@ -20,7 +20,7 @@ function write(value: number, first: number, jsons: readonly string[]): Commit {
 
 const tape = { tape: "tape", start: 0, count: 4 };
 
-it("one item behind the last one of this process is added without reading the tape, if the commit checks a value", async () => {
+it("a single item after the last item of this process is added without a read of the tape, if the commit checks a value", async () => {
   const statements: string[] = [];
   const pool = new pg.Pool({ connectionString: inject("postgresUrl"), max: 3 });
   undo.push(() => pool.end());
@@ -52,7 +52,7 @@ it("one item behind the last one of this process is added without reading the ta
   expect(await store.items([tape])).toMatchObject(["0", "1", "2", "3"].map((json) => ({ json })));
 });
 
-it("an item behind the last one of this process conflicts with one that another process has written there", async () => {
+it("an item after the last item of this process conflicts with an item that another process has written there", async () => {
   const url = newUrl();
   const options = { durability: "process" } as const;
   const [store, other] = [await openPostgresStore(url, options), await openPostgresStore(url, options)];
@@ -70,7 +70,7 @@ it("an item behind the last one of this process conflicts with one that another 
       details: { keys: ["tape"] },
     });
   }
-  // Another process may also have written the record.
+  // The other process may also have changed the checked record.
   await store.commit(write(1, 3, ["3"]));
   await other.commit(write(2, 4, ["4"]));
   await expect(store.commit(write(2, 4, ["x"]))).rejects.toMatchObject({ code: "CONFLICT" });

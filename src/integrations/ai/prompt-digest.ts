@@ -11,8 +11,8 @@ interface DigestedMessage {
 /**
  * Each prompt of a loop repeats the previous one. The SDK makes new messages each time, but their strings are the same
  * objects, so comparing them costs much less than serializing them. They are compared with copies, because a caller may
- * modify messages in place between two steps, for example to shorten the results of tools. A comparison allocates nothing: it
- * is made for all messages at each step.
+ * modify messages in place between two steps, for example to shorten the results of tools. A comparison allocates nothing,
+ * because each step compares all messages.
  */
 export class PromptDigest {
   readonly #previous: DigestedMessage[] = [];
@@ -40,7 +40,7 @@ function toDigestible(_: string, value: unknown): unknown {
   return typeof value === "bigint" ? { bigint: String(value) } : value;
 }
 
-/** The copy of a plain object: its keys in their order, and the copies of their values. */
+/** A copy of a plain object: its keys in order, and copies of its values. */
 class ObjectCopy {
   readonly keys: readonly string[];
   readonly values: readonly unknown[];

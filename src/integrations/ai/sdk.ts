@@ -86,7 +86,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null;
 }
 
-/** A signal that is aborted as soon as one of these is. Returns `signal` if no other one is given. */
+/** A signal that is aborted as soon as one of these is. Returns `signal` itself if there is no other signal. */
 export function anySignal(signal: AbortSignal, other: AbortSignal | undefined): AbortSignal {
   return other === undefined || other === signal ? signal : AbortSignal.any([signal, other]);
 }

@@ -70,7 +70,7 @@ export class Transcript {
 
   /** Adds what is new in the prompt of a model call. Returns whether a step of the loop ends with it. */
   addPrompt(prompt: readonly PromptMessage[]): boolean {
-    // Of a long conversation, only the end is searched.
+    // The search starts at the end, because a conversation can be long.
     let afterReply = prompt.length;
     while (afterReply > 0 && prompt[afterReply - 1]?.role !== "assistant") afterReply--;
     const sinceReply = withoutSystem(prompt.slice(afterReply));

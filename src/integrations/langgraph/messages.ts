@@ -117,7 +117,7 @@ export function recallMessage(message: object): EncodedMessage | undefined {
   return known && hasSameFields(message, known) ? known : undefined;
 }
 
-/** The encoding of a message whose stored form is `stored`; `undefined` for any other value. */
+/** The cached encoding of a message, if its stored form is `stored`; `undefined` for any other value. */
 export function encodingOf(value: unknown, stored: unknown): EncodedMessage | undefined {
   const known = CACHE.get(value as object);
   return known?.stored === stored ? known : undefined;

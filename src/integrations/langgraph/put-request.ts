@@ -106,9 +106,9 @@ function encodeChannels(
 }
 
 /**
- * The channels whose value is part of the checkpoint only if a checkpoint of the namespace has stored the same version: neither are
- * they new, nor does the parent have them. A copy of a checkpoint has such channels, because it has the same parent and the
- * same versions as the original, none of which are new.
+ * Finds the channels that are neither new nor inherited from the parent. Their value is part of the checkpoint only if a checkpoint
+ * of the namespace has stored the same version. A copy of a checkpoint has such channels: it has the same parent and the same
+ * versions as the original, and none of these versions is new.
  */
 export function findUnconfirmed(
   input: ChannelInput,
@@ -126,7 +126,7 @@ export function findUnconfirmed(
 /**
  * The channel values of the checkpoint: the new ones, and those that it inherits from its parent.
  *
- * @param rejected the channels of {@link findUnconfirmed} whose version no checkpoint has stored
+ * @param rejected those channels of {@link findUnconfirmed} whose version no checkpoint has stored
  */
 export function resolveChannels(
   input: ChannelInput,

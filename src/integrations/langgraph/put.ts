@@ -58,7 +58,7 @@ export async function put(
 ): Promise<void> {
   const { address, id, metadata, source, pinned } = request;
   const parent = address.checkpoint;
-  // LangGraph puts a checkpoint per step, and every promise takes time. So what is usually there is not awaited.
+  // LangGraph puts a checkpoint per step, and every promise takes time. So values that are usually available are not awaited.
   const verification = request.encoder.verifyDecodable();
   if (verification) await verification;
   const writes = parent === undefined ? [] : thread.takeWrites(address, parent);
@@ -84,7 +84,7 @@ export async function put(
   }
 }
 
-/** The channels of which no checkpoint of the namespace has stored this version. */
+/** Finds the channels whose version no checkpoint of the namespace has stored. */
 async function rejectUnstored(
   thread: Thread,
   address: ThreadAddress,

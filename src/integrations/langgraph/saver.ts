@@ -282,7 +282,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   }
 }
 
-/** An open store, and what the saver keeps of it. */
+/** An open store, and the objects of the saver that use it. */
 interface Binding {
   readonly sp: Savepoint;
   readonly cache: ThreadCache;

@@ -37,7 +37,7 @@ export interface NamespaceBranch {
 /** The writes of a namespace that wait for the next put. There are many if a graph continues while its checkpoints are being put. */
 interface HeldWrites {
   readonly byCheckpoint: Map<string, TaskWrites[]>;
-  /** How often a put has taken some of them. */
+  /** How often puts have taken some of them. */
   takes: number;
 }
 
@@ -82,7 +82,7 @@ export class Thread {
     return this.#puts.size > 0 || this.#held.size > 0;
   }
 
-  /** Runs the put of a checkpoint after all earlier puts; synchronously if there are none. */
+  /** Runs the put of a checkpoint after all earlier puts. Starts it synchronously if none is in progress. */
   put<T>({ namespace }: ThreadAddress, work: () => Promise<T>): Promise<T> {
     this.#puts.set(namespace, (this.#puts.get(namespace) ?? 0) + 1);
     const result = this.#lastPut ? this.#lastPut.then(work) : work();

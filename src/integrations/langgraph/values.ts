@@ -62,7 +62,7 @@ export class Encoder {
   }
 
   /**
-   * Checks that the encoded objects can be decoded. Returns `undefined`, synchronously, if none has to be checked.
+   * Checks that the encoded objects can be decoded. Returns `undefined`, not a promise, if there are none to check.
    *
    * @throws INVALID_STATE if one cannot be decoded
    */
@@ -126,7 +126,7 @@ export class Encoder {
       added.push(stored);
       messages.push(encodingOf(part, stored));
     }
-    // Both lists grow with the thread, so they are copied as rarely and as small as possible.
+    // Both lists grow with the thread, so copies are avoided or kept short.
     const encoded = same === 0 ? added : (before as unknown[]).slice(0, same).concat(added);
     const shared = same > 0 && same === expected.length ? expected : expected.slice(0, same);
     shared.push(...messages);
@@ -179,8 +179,8 @@ export class Encoder {
 }
 
 /**
- * The messages of encoded channel values that are arrays, at their places. A list can be longer than the value: the next value, which
- * begins with the same messages, shares and extends it.
+ * The messages of encoded channel values that are arrays, at the same indexes. A list can be longer than its value: a later value
+ * that begins with the same messages shares the list and extends it.
  */
 const MESSAGES = new WeakMap<object, (EncodedMessage | undefined)[]>();
 

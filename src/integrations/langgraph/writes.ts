@@ -76,7 +76,7 @@ export class TaskWrites {
   }
 }
 
-/** Whether writes of one of these tasks are still to be stored. */
+/** Whether the writes of any of these tasks are not settled yet. */
 export function hasUnsettled(tasks: readonly TaskWrites[]): boolean {
   return tasks.some(({ isSettled }) => !isSettled);
 }

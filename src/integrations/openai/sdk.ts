@@ -53,7 +53,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null;
 }
 
-/** A signal that is aborted as soon as one of these is. Returns `signal` if no other one is given. */
+/** A signal that is aborted as soon as one of these is. Returns `signal` itself if there is no other signal. */
 export function anySignal(signal: AbortSignal, ...others: readonly (AbortSignal | undefined)[]): AbortSignal {
   const given = others.filter((other) => other !== undefined);
   return given.length === 0 ? signal : AbortSignal.any([signal, ...given]);

@@ -1,2 +1,2 @@
-/** What integrations share. */
+/** Code that the integrations share. */
 export { isMoved, retryWrite } from "./retry-write.js";

@@ -1,8 +1,8 @@
-/** Writes to a session that other processes may write to. */
+/** Retries of writes to a session that other processes may also write to. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError } from "../../index.js";
 
-/** How often a write is tried while other processes write to the same session. */
+/** The maximum number of attempts of one write. */
 const MAX_ATTEMPTS = 1000;
 
 /** Whether a write has failed because another process has moved the head of the session, or has deleted the session. */
@@ -14,7 +14,7 @@ export function isMoved(error: unknown): boolean {
  * Repeats a write while another process moves the head.
  *
  * @param write saves on top of the known head, or reads the head first
- * @param forget called after every failed attempt, because the known head may be outdated. An error that it throws is not retried
+ * @param forget called after every failed attempt, because the known head may be outdated. If it throws, the write is not retried
  */
 export async function retryWrite<Result>(
   write: () => Promise<Result>,

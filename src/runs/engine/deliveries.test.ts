@@ -12,7 +12,7 @@ it("a step that returns after its run has ended does not wait for closed deliver
   controller.abort();
 });
 
-it("results of an external loop are delivered at once, and the loop gets a turn before it counts as waiting", async () => {
+it("an external loop gets its results immediately, and then a turn of the event loop before it counts as waiting", async () => {
   const log: string[] = [];
   const deliveries = new Deliveries([], { onMissing: () => {}, onQuiet: () => log.push("quiet") });
   deliveries.deliverUnordered(() => log.push("first"));

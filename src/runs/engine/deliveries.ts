@@ -56,7 +56,7 @@ export class Deliveries {
     this.#deliverNext();
   }
 
-  /** Delivers a result at once: an external loop may get results in any order. */
+  /** Delivers a result immediately, because an external loop may get results in any order. */
   deliverUnordered(deliver: () => void): void {
     if (this.#isClosed) return;
     this.count++;

@@ -73,7 +73,7 @@ export class ReplayLog {
     else this.deliveries.deliverRecorded(effect, deliver);
   }
 
-  /** Delivers a new result: after all recorded ones or, to an external loop, at once. */
+  /** Delivers a new result: after all recorded ones or, to an external loop, immediately. */
   deliverLive(deliver: () => void): void {
     if (this.#isOpen) this.deliveries.deliverUnordered(deliver);
     else this.deliveries.deliverLive(deliver);

@@ -46,9 +46,9 @@ export class LiveOpenRun implements OpenRun {
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
   readonly #execution: Execution;
-  /** What rejects the calls in progress. A promise that all of them race with would keep their results until the run ends. */
+  /** Reject the calls in progress. A single promise that all calls race with would retain their results until the run ends. */
   readonly #rejects = new Set<(error: Error) => void>();
-  /** The error of all calls, when the run has ended. */
+  /** The error of all calls after the run has ended. */
   #ended: Error | undefined;
 
   /** Resolves when the step of the execution is called. Rejects if the run ends before that. */

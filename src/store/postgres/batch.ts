@@ -127,9 +127,9 @@ const EXECUTE = 0x45;
 const CLOSE = 0x43;
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 const STATEMENT = 0x53;
-/** The protocol has two bytes for their number. */
+/** The protocol stores the number of parameters in two bytes. */
 const MAX_PARAMETERS = 65_535;
-/** At least the bytes of a message before the name of its statement. */
+/** An upper bound of the bytes of a message before the name of its statement. */
 const MAX_HEADER = 8;
 
 /** The messages of all statements. @param known the names that are prepared; without it, no statement is prepared */
@@ -154,11 +154,11 @@ function encode(statements: readonly Statement[], known: Set<string> | undefined
   return writer.end();
 }
 
-/** Where messages are written before their length is known. Grows to the size of the largest batch, up to a limit. */
+/** The buffer into which messages are written. It grows to the size of the largest batch, up to {@link MAX_SCRATCH}. */
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
-/** A larger buffer is not kept. */
+/** A larger buffer is used for one batch only. */
 const MAX_SCRATCH = 1024 * 1024;
-/** A UTF-16 code unit has at most three bytes in UTF-8. A string of more units is measured instead. */
+/** The size of a longer string is measured. That of a shorter one is estimated: three bytes of UTF-8 for each UTF-16 code unit. */
 const MAX_ESTIMATED = 4096;
 
 /** Writes messages one after another into one buffer. */
@@ -177,7 +177,8 @@ class MessageWriter {
 
   /** Binds the parameters of a statement: bytes in the binary format, everything else as text. */
   bind(name: string, values: readonly PostgresValue[]): void {
-    if (values.length > MAX_PARAMETERS) throw new Error(`A statement has ${values.length} parameters.`);
+    if (values.length > MAX_PARAMETERS)
+      throw new Error(`A statement has ${values.length} parameters. PostgreSQL allows ${MAX_PARAMETERS}.`);
     this.#reserve(MAX_HEADER + 1 + sizeOf(name) + 1 + 6 + 2 * values.length);
     const start = this.#begin(BIND);
     this.#bytes[this.#at++] = 0;
@@ -217,7 +218,7 @@ class MessageWriter {
     const messages = this.#bytes.subarray(0, this.#at + SYNC.length);
     if (this.#bytes.length > MAX_SCRATCH) return messages;
     scratch = this.#bytes;
-    // A copy, because the socket may keep it until after the next batch is written.
+    // A copy, because the socket may still use it when the next batch is written.
     return Buffer.from(messages);
   }
 
@@ -240,7 +241,7 @@ class MessageWriter {
     }
   }
 
-  /** Begins a message. @returns where its length belongs, which {@link #finish} writes */
+  /** Begins a message. @returns the position of its length, which {@link #finish} writes */
   #begin(type: number): number {
     this.#bytes[this.#at] = type;
     const start = this.#at + 1;
@@ -270,7 +271,7 @@ class MessageWriter {
     bytes[at + 3] = value;
   }
 
-  /** Makes room for so many bytes. */
+  /** Makes room for `size` more bytes. */
   #reserve(size: number): void {
     if (this.#at + size <= this.#bytes.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#at + size, 2 * this.#bytes.length));
@@ -279,7 +280,7 @@ class MessageWriter {
   }
 }
 
-/** At least the length of a string in UTF-8. */
+/** An upper bound of the number of bytes of a string in UTF-8. */
 function sizeOf(text: string): number {
   return text.length <= MAX_ESTIMATED ? 3 * text.length : Buffer.byteLength(text);
 }

@@ -37,7 +37,7 @@ export interface PlanOptions {
   readonly counters: ReadonlyMap<string, string | undefined>;
   /** The stored form of blobs, by hash. */
   readonly blobs: ReadonlyMap<string, CompressedBody>;
-  /** The number behind the last item that this process has written to a tape; `undefined` if it has written none. */
+  /** The number after that of the last item that this process has written to a tape; `undefined` if it is unknown. */
   readonly endOf: (tape: string) => number | undefined;
 }
 
@@ -67,8 +67,8 @@ export interface CommitPlan {
   readonly ranges: readonly KeyRange[];
   readonly chunks: readonly ChunkRow[];
   /**
-   * Whether the last chunk can collide only with one of the same first number: it has one item, and this process has written the
-   * item before it. The commit also checks the value of a record, in case others have freed and numbered items since.
+   * Whether the last chunk can collide only with a chunk of the same first number. It then has one item, and this process has written
+   * the item before it. The commit also checks the value of a record: other processes may have freed and numbered items since.
    */
   readonly isNext: boolean;
   /** Blobs that must exist. */
@@ -120,7 +120,7 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const records = groupRecords(expected, written, deleted, isDeleted);
   const chunks = batches.flatMap(({ tape, first, items: frames }) => packItems(tape, first, frames));
   const last = chunks.at(-1);
-  // Without a spread: V8 creates a new hidden class for each object that is a copy with more than a few properties added.
+  // No spread: V8 creates a new hidden class for each copy of an object to which more than a few properties are added.
   return {
     checks: records.checks,
     absent: records.absent,

@@ -186,7 +186,7 @@ export const CHUNK: PartKind = {
   sql: ({ chunk }, row) =>
     `${INSERT_CHUNK(chunk)} SELECT ${row.join(", ")} WHERE ${isFree(chunk, ...row)} ON CONFLICT DO NOTHING RETURNING 1`,
 };
-/** A chunk that can collide only with one of the same first number, which the primary key rejects. */
+/** A chunk that can collide only with a chunk of the same first number. The primary key rejects such a collision. */
 export const NEXT_CHUNK: PartKind = {
   id: "x",
   types: CHUNK_TYPES,
@@ -194,7 +194,7 @@ export const NEXT_CHUNK: PartKind = {
   sql: ({ chunk }, row) => `${INSERT_CHUNK(chunk)} VALUES (${row.join(", ")}) RETURNING 1`,
 };
 /**
- * A {@link CHUNK} or {@link NEXT_CHUNK} whose count is null, which fails, if it is not free or a factor is null.
+ * Inserts a {@link CHUNK} or {@link NEXT_CHUNK}. The insert fails with a null count if a factor is null or a {@link CHUNK} is not free.
  *
  * @param factors subqueries that return 1, or nothing if their part has failed
  */

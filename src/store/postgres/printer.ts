@@ -133,7 +133,7 @@ function listParts(
   return { first, second };
 }
 
-/** Adds the columns of a new version of a record, behind its key. */
+/** Appends the columns of a new version of a record, after its key. */
 function addRow(values: PostgresValue[], { key, value, refs }: RecordWrite): PostgresValue[] {
   values.push(tagParameter(key, value), refsSumOf(key, refs), refs, value);
   return values;

@@ -36,7 +36,7 @@ import { isIntact } from "./rows.js";
 const MAX_GROUP = 128;
 /** The most bytes of items and blobs in one transaction, if it has several commits: all of it is in memory at once. */
 const MAX_GROUP_BYTES = 16 * 1024 * 1024;
-/** The number of counters whose values are cached, and of tapes whose ends are. */
+/** The maximum numbers of cached values of counters and of cached ends of tapes. */
 const MAX_COUNTERS = 10_000;
 const MAX_TAPES = 10_000;
 /** How often a commit is sent again because another process changed what it checks. Each time, the other process has made progress. */
@@ -69,7 +69,7 @@ export class PostgresWriter {
   readonly #probe: (point: PostgresWritePoint) => void;
   /** The last known values of counters. */
   readonly #counters = new LruMap<string, string>(MAX_COUNTERS);
-  /** The numbers behind the last items that were written to tapes. */
+  /** The numbers after those of the last items that this process has written to tapes. */
   readonly #ends = new LruMap<string, number>(MAX_TAPES);
 
   constructor(connection: PostgresConnection, options: PostgresOptions, writing: WriterOptions) {
@@ -148,7 +148,7 @@ export class PostgresWriter {
     return group;
   }
 
-  /** The cached values of the counters of commits, and the counters whose value is not known: all, if an assumption was wrong. */
+  /** The cached values of the counters of commits, and the counters that must be read: all of them if an assumption was wrong. */
   #cachedCounters(
     entries: readonly Entry[],
     rereads: boolean,

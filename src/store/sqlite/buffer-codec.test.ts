@@ -16,7 +16,7 @@ describe("a row of the write buffer", () => {
     expect(decodeCommit(encodeCommit(commit))).toEqual(commit);
   });
 
-  it("stores sealed strings as bytes, without their base64", () => {
+  it("stores sealed strings as bytes, not as base64", () => {
     const secret = Buffer.from(Array.from({ length: 300 }, (_, index) => index & 255));
     const commit = {
       puts: [

@@ -1,10 +1,9 @@
 /**
  * The format of a commit in the write buffer: one row.
  *
- * The body is a line of JSON that lists the records and items with their lengths, followed by the bytes of their sealed strings and by
- * their other strings, concatenated. The keys
- * of the records are also stored in a separate column with its own checksum. So even if the body is damaged, the keys show which
- * records the commit changed.
+ * The body is a line of JSON that lists the records and items with the lengths of their strings. The bytes of all sealed strings follow,
+ * and then all other strings. The keys of the records are also stored in a separate column with its own checksum. So even if the body
+ * is damaged, the keys show which records the commit changed.
  */
 import type { Frame, ItemBatch, Put, StoredRecord } from "../contract/index.js";
 import { checksum, checksumOfText, isChecksum, sealedBytes, sealedText } from "../shared/index.js";
@@ -27,8 +26,8 @@ export interface BufferedCommit<Record extends Put = Put> {
 }
 
 /**
- * Keys and lengths of the records; tapes, first numbers and lengths of the items. A length counts the characters of a string; of a
- * sealed string it is negative, and counts the bytes.
+ * Keys and lengths of the records; tapes, first numbers and lengths of the items. The length of a string is its number of characters.
+ * The length of a sealed string is its number of bytes, negated.
  */
 type Header = [records: [string, number, number][], batches: [string, number, number[]][]];
 
@@ -111,7 +110,7 @@ function decodeBody(sum: number, bytes: Uint8Array): BufferedCommit<StoredRecord
   };
 }
 
-/** The bytes of all sealed strings of a commit. */
+/** The number of bytes of all sealed strings of a commit. */
 function sealedLengthOf([records, batches]: Header): number {
   let bytes = 0;
   for (const [, value, refs] of records) bytes -= Math.min(0, value) + Math.min(0, refs);

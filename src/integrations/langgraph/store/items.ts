@@ -129,7 +129,7 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Map);
 }
 
-/** Whether a value is a number of something. */
+/** Whether a value is a non-negative integer. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -33,7 +33,7 @@ function problemOf(namespace: unknown): string | undefined {
   return undefined;
 }
 
-/** The id of a session that stores no namespace, and that no other store has. */
+/** The id of the session of the queue. It is not the id of a namespace, and each agent has its own. */
 export function queueIdOf(agent: string): string {
   return `${escape(agent)}%turns`;
 }

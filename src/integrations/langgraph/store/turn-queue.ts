@@ -1,9 +1,9 @@
 /**
- * The processes that take turns to write to a namespace, in the order of their turns. A save needs no turn: it checks the head itself. But of two
- * processes that save without a pause, one may always be too late.
+ * The queue of the processes that take turns to write to a namespace. Saves are correct without turns, because each save checks the head.
+ * But of two processes that save without a pause, one could conflict every time.
  *
  * An entry of the queue is an annotation, so that no entry conflicts with another one or with a save. The annotations belong to a session
- * that exists only while the queue has entries. A failure of the queue fails no save: the process then saves without a turn.
+ * that exists only while the queue has entries. If the queue fails, no save fails: the process saves without a turn.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Savepoint, Session } from "../../../index.js";
@@ -13,7 +13,7 @@ import { isCount, isFields } from "./items.js";
 export interface QueueEntry {
   readonly namespace: string;
   readonly writer: string;
-  /** The turns are in the order of the tickets. */
+  /** Turns are ordered by ticket. */
   readonly ticket: number;
   /** How long the process needs to read the state and to save it, in milliseconds. */
   readonly needs: number;
@@ -21,24 +21,24 @@ export interface QueueEntry {
   readonly seq: number;
 }
 
-/** How often a process that saves without a pause reads the queue, in milliseconds. */
+/** The minimum time between two reads of the queue by a process that saves without a pause, in milliseconds. */
 const READ_INTERVAL = 250;
-/** How much longer the saves between two reads of the queue took than one read, at least: no more than 2 % of the time are reads. */
+/** The saves between two reads take at least this many times as long as one read, so reads take at most 2 % of the time. */
 const SAVES_PER_READ = 50;
-/** The longest time for one attempt to save that other processes provide for, in milliseconds. */
+/** The maximum time of one attempt that an entry can contain, in milliseconds. */
 const MAX_NEEDS = 5_000;
-/** More than the number of checkpoints that the session ever has. */
+/** An upper bound of the `seq` of the checkpoints of the session. */
 const LAST_SEQ = 1_000;
-/** Distinguishes the session from others, and explains it to people. */
+/** Identifies the session of the queue, and explains it to people. */
 const DESCRIPTION = "The processes that take turns to write to a namespace of the long-term memory.";
-/** How often an entry is written again if another process deletes the session meanwhile. */
+/** The maximum number of attempts to write an entry while other processes create and delete the session. */
 const MAX_ATTEMPTS = 5;
 
 export class TurnQueue {
   readonly #sp: Savepoint;
   readonly #agent: string;
   readonly #id: string;
-  /** The entries of this process have this name. */
+  /** The name of this process in its entries. */
   readonly writer = randomUUID();
   #entries: readonly QueueEntry[] = [];
   #lastRead = performance.now();
@@ -59,7 +59,7 @@ export class TurnQueue {
     return this.#readTime;
   }
 
-  /** Notes that a save took so long. */
+  /** Notes how long a save took, in milliseconds. */
   noteSave(time: number): void {
     this.#saveTime += time;
   }
@@ -69,7 +69,7 @@ export class TurnQueue {
     return this.#saveTime >= SAVES_PER_READ * this.#readTime && performance.now() - this.#lastRead >= READ_INTERVAL;
   }
 
-  /** The entries of a namespace when the queue was last read, in the order of their turns. */
+  /** The entries of a namespace as of the last read, in the order of their turns. */
   entriesOf(namespace: string): QueueEntry[] {
     return this.#entries
       .filter((entry) => entry.namespace === namespace)
@@ -88,7 +88,7 @@ export class TurnQueue {
     this.#saveTime = 0;
   }
 
-  /** Appends this process to the queue of a namespace, or moves it to its end. Returns whether it is in the queue. */
+  /** Appends this process to the queue of a namespace, or moves it to the end of the queue. Returns whether that succeeded. */
   async join(namespace: string, needs: number): Promise<boolean> {
     const entries = this.entriesOf(namespace);
     const ticket = Math.min((entries.at(-1)?.ticket ?? 0) + 1, Number.MAX_SAFE_INTEGER);
@@ -108,13 +108,13 @@ export class TurnQueue {
     return false;
   }
 
-  /** Removes an entry, and the session with the last one. */
+  /** Removes an entry. Deletes the session with the last entry. */
   async remove(entry: QueueEntry): Promise<void> {
     const { seq, namespace, writer, ticket } = entry;
     const isLast = this.#entries.every((each) => each === entry);
     this.#entries = this.#entries.filter((each) => each !== entry);
     try {
-      // A process that appends its entry just now notices that it is gone, and appends it again.
+      // A process that appends its entry at the same time finds later that the entry is missing, and appends it again.
       if (isLast && (await this.#isOwn())) await this.#sp.sessions.delete(this.#id);
       else {
         const isSame = (before: unknown): boolean => isFields(before) && before["ticket"] === ticket;
@@ -123,7 +123,7 @@ export class TurnQueue {
         );
       }
     } catch {
-      // Another process has deleted the session. An entry that remains is removed when its time has passed.
+      // Another process has deleted the session. If the entry remains, a waiting process removes it when its time has passed.
     }
   }
 
@@ -136,18 +136,18 @@ export class TurnQueue {
     return (head ?? (await session.save({}, { status: "completed", description: DESCRIPTION }))).seq;
   }
 
-  /** Whether the session is that of the queue, and not one of the application that has the same id. */
+  /** Whether the session was created by the queue, and not by the application with the same id. */
   async #isOwn(): Promise<boolean> {
     return (await this.#session().head())?.description === DESCRIPTION;
   }
 }
 
-/** The name of a namespace in the queue. Entries remain readable in an encrypted store, so it does not contain the labels. */
+/** The name of a namespace in the queue. It does not contain the labels, because names of annotations are not encrypted. */
 export function queueNameOf(sessionId: string): string {
   return createHash("sha256").update(sessionId).digest("hex").slice(0, 32);
 }
 
-/** Another program may have annotated the session with anything. */
+/** Parses entries, and skips the annotations of other programs, which can have any content. */
 function parseEntries(annotations: ReadonlyMap<number, ReadonlyMap<string, unknown>>): QueueEntry[] {
   const entries: QueueEntry[] = [];
   for (const [seq, values] of annotations) {

@@ -3,30 +3,30 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isMoved } from "../../shared/index.js";
 import { type QueueEntry, queueNameOf, type TurnQueue } from "./turn-queue.js";
 
-/** After so many failed attempts, or after failed attempts for so many milliseconds, a process waits for a turn. */
+/** A process joins the queue after this many failed attempts, or when they have taken more than this many milliseconds. */
 const MAX_CONFLICTS = 3;
 const MAX_CONFLICT_TIME = 250;
-/** How long a turn is, in milliseconds, or in how many times the time for reading and saving the state, if that is longer. */
+/** The length of a turn: this many milliseconds, or the time of this many attempts (to read and save the state) if that is longer. */
 const MIN_TURN = 200;
 const MIN_TURN_ATTEMPTS = 2;
 /** How long a process that has a turn may save nothing before it ends its turn, in milliseconds. */
 const MAX_IDLE = 20;
-/** How long a turn may take beyond what its process needs. Longer ones are those of processes that have ended. */
+/** How much longer than expected a turn may take, in milliseconds. After that, its process counts as ended. */
 const GRACE = 1_000;
-/** How often a waiting process reads the queue, in milliseconds, for each turn before its own. */
+/** The minimum pause between two reads of the queue by a waiting process, in milliseconds for each entry before its own. */
 const POLL_INTERVAL = 5;
-/** The longest wait for a turn, in milliseconds, whatever is in the queue. */
+/** The maximum wait for a turn, in milliseconds. */
 const MAX_WAIT = 30_000;
 
 /**
- * A process saves freely until it finds others in the queue of the namespace, or until one of its saves has conflicted several times. Then
- * it joins the queue, and saves only during its turns, which end after some time. It leaves the queue when no other process is in it, or when it
- * has nothing to save.
+ * A process saves without turns until it finds other processes in the queue of the namespace, or until one of its saves has conflicted
+ * several times. Then it joins the queue and saves only during its turns. A turn ends after some time. The process leaves the queue when
+ * no other process is in it, or when it has nothing to save.
  */
 export class Turn {
   readonly #queue: TurnQueue;
   readonly #name: string;
-  /** Whether this process is in the queue, and its turn has begun. */
+  /** Whether it is the turn of this process. */
   #hasTurn = false;
   /** When the turn ends, by `performance.now()`; `undefined` before its first save. */
   #end: number | undefined;
@@ -35,7 +35,7 @@ export class Turn {
   /** The failed attempts since the last save, and how long they took. */
   #conflicts = 0;
   #conflictTime = 0;
-  /** How long the last attempt that has read the state took, in milliseconds. */
+  /** The time of the last attempt that included a read of the state, in milliseconds. */
   #needs = 0;
   #idle: NodeJS.Timeout | undefined;
   #leaving: Promise<void> | undefined;
@@ -46,10 +46,10 @@ export class Turn {
   }
 
   /**
-   * Saves once this process may save. Call {@link pause} when nothing more has to be saved.
+   * Waits until this process may save, then saves. Call {@link pause} when there is nothing more to save.
    *
    * @param save one attempt, which fails if another process has moved the head
-   * @param mustRead whether it reads the state
+   * @param mustRead whether the attempt reads the state first
    */
   async save(save: () => Promise<void>, mustRead: boolean): Promise<void> {
     await this.#wait();
@@ -63,7 +63,7 @@ export class Turn {
     this.#noteSave(performance.now() - began, mustRead);
   }
 
-  /** Notes that nothing has to be saved, or that nothing can be saved: the turn ends soon. */
+  /** Notes that there is nothing to save, or that saving failed. The turn ends soon unless another save begins. */
   pause(): void {
     if (this.#hasTurn) this.#idle = setTimeout(() => void (this.#leaving = this.#leave()), MAX_IDLE);
   }
@@ -91,12 +91,12 @@ export class Turn {
     this.#conflictTime += time;
   }
 
-  /** Whether this process needs a turn, although no other process may be in the queue. */
+  /** Whether this process needs a turn even if no other process is in the queue. */
   get #isStarving(): boolean {
     return this.#conflicts >= MAX_CONFLICTS || this.#conflictTime > MAX_CONFLICT_TIME;
   }
 
-  /** Waits for the next turn, if other processes are in the queue or this one must be. */
+  /** Waits for the next turn if other processes are in the queue, or if this process must join it. */
   async #take(isOver: boolean): Promise<void> {
     this.#mustRead = false;
     if (isOver) this.#begin(false);
@@ -130,7 +130,7 @@ export class Turn {
     this.#end = undefined;
   }
 
-  /** Ends a turn in which nothing has to be saved. */
+  /** Ends the turn and leaves the queue, because there is nothing to save. */
   async #leave(): Promise<void> {
     this.#begin(false);
     await this.#queue.read();
@@ -152,7 +152,7 @@ function turnTime(needs: number): number {
   return Math.max(MIN_TURN, MIN_TURN_ATTEMPTS * needs);
 }
 
-/** How long other processes wait for the end of a turn, which begins with the first save: at most two attempts are outside of it. */
+/** How long other processes wait for the end of a turn. Its time counts from the first save, so up to two attempts are not part of it. */
 function turnLimit({ needs }: QueueEntry): number {
   return GRACE + 2 * needs + turnTime(needs);
 }
