@@ -281,8 +281,7 @@ export function namedKeys(plan: CommitPlan): string[] {
   for (const rows of [plan.checks, plan.updates, plan.inserts, plan.upserts, plan.optional, plan.removals]) {
     for (const { key } of rows) keys.push(key);
   }
-  keys.push(...plan.absent, ...plan.deletes);
-  return keys;
+  return keys.concat(plan.absent, plan.deletes);
 }
 
 /** Rejects a commit that assigns a number twice. */
