@@ -306,6 +306,15 @@ describe.each(STORES)("values on $name", (kind) => {
     expect((await saver.get(thread))?.channel_values).toEqual(values);
   });
 
+  test("a channel can hold a list of 200,000 values", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const list = Array.from({ length: 200_000 }, (_, index) => index % 10);
+    const versions = { list: 1 };
+    const checkpoint = { ...emptyCheckpoint(), id: "id-1", channel_values: { list }, channel_versions: versions };
+    await saver.put(thread, checkpoint, metadata, versions);
+    expect((await saver.get(thread))?.channel_values["list"]).toEqual(list);
+  });
+
   test("a repeated save of an older state does not change how the next state is compared", async () => {
     const sp = await data.open();
     const options = (id: string): object => ({ id, [Symbol.for("savepoint.integration")]: true });

@@ -27,6 +27,26 @@ it("a commit that the server cannot store fails alone, and the other commits of 
   await dropSchema(url);
 });
 
+it("a commit may delete 200,000 records by name, beside a range and beside other commits", async () => {
+  const url = newPostgresUrl();
+  const store = await openPostgresStore(url, { durability: "process" });
+  const deletes = Array.from({ length: 200_000 }, (_, index) => `k${index}`);
+  await store.commit({ puts: ["k5", "r1", "kept"].map((key) => ({ key, value: "1" })) });
+  await Promise.all([
+    store.commit({ puts: [{ key: "a", value: "1" }] }),
+    store.commit({ deletes: [...deletes, { from: "r", to: "s" }] }),
+    store.commit({ deletes }),
+  ]);
+  expect(await store.get(["a", "k5", "r1", "kept"])).toMatchObject([
+    { value: "1" },
+    undefined,
+    undefined,
+    { value: "1" },
+  ]);
+  await store.close();
+  await dropSchema(url);
+});
+
 it("a group of commits whose answer was lost is applied once, and each of its commits succeeds", async () => {
   const url = new URL(newPostgresUrl());
   const schema = url.searchParams.get("schema") as string;

@@ -77,3 +77,23 @@ it("an item after the last item of this process conflicts with an item that anot
   expect(await store.items([tape])).toMatchObject(["0", '"a"', '"b"', "3"].map((json) => ({ json })));
   expect(await store.get(["k"])).toMatchObject([{ value: "3" }]);
 });
+
+it("an item conflicts with a packed one of another process, if the commit checks a record without replacing it", async () => {
+  const url = newUrl();
+  const options = { durability: "process" } as const;
+  const [store, other] = [await openPostgresStore(url, options), await openPostgresStore(url, options)];
+  undo.push(
+    () => store.close(),
+    () => other.close(),
+  );
+  const add = (first: number, json: string): ItemBatch[] => [{ tape: "tape", first, items: [{ json, refs: "" }] }];
+  await store.commit({ puts: [{ key: "k", value: "0" }], items: add(0, "0") });
+  await other.commit({ items: add(1, "1") });
+  // Both items are in one chunk now.
+  await other.compact();
+  await expect(store.commit({ checks: [{ key: "k", value: "0" }], items: add(1, '"x"') })).rejects.toMatchObject({
+    code: "CONFLICT",
+    details: { keys: ["tape"] },
+  });
+  expect(await store.items([{ tape: "tape", start: 0, count: 2 }])).toMatchObject([{ json: "0" }, { json: "1" }]);
+});

@@ -129,7 +129,7 @@ export class Encoder {
     // Both lists grow with the thread, so copies are avoided or kept short.
     const encoded = same === 0 ? added : (before as unknown[]).slice(0, same).concat(added);
     const shared = same > 0 && same === expected.length ? expected : expected.slice(0, same);
-    shared.push(...messages);
+    for (const message of messages) shared.push(message);
     MESSAGES.set(encoded, shared);
     return encoded;
   }

@@ -61,12 +61,12 @@ export class Deliveries {
     if (this.#isClosed) return;
     this.count++;
     this.#unordered++;
-    deliver();
     // The loop gets a turn of the event loop before it counts as waiting.
     setImmediate(() => {
       this.#unordered--;
       if (this.isQuiet) this.#listener.onQuiet();
     });
+    deliver();
   }
 
   /** Delivers a new result after all recorded ones. */

@@ -1,4 +1,5 @@
 /** The request to stop a run: aborts its effects and pauses, and keeps the first error as the reason. */
+import { setMaxListeners } from "node:events";
 import { isSavepointError } from "../../errors.js";
 
 export class RunStop {
@@ -8,6 +9,11 @@ export class RunStop {
   #resolve: () => void = () => {};
   /** Resolves when the run is to stop. */
   readonly requested = new Promise<void>((resolve) => (this.#resolve = resolve));
+
+  constructor() {
+    // Effects get this signal itself, and each may add a listener that it never removes. Node would warn about the eleventh.
+    setMaxListeners(0, this.#effects.signal);
+  }
 
   /** The reason to stop; `undefined` while the run may continue. */
   get error(): Error | undefined {

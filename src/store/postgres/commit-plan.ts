@@ -67,8 +67,9 @@ export interface CommitPlan {
   readonly ranges: readonly KeyRange[];
   readonly chunks: readonly ChunkRow[];
   /**
-   * Whether the last chunk can collide only with a chunk of the same first number. It then has one item, and this process has written
-   * the item before it. The commit also checks the value of a record: other processes may have freed and numbered items since.
+   * Whether the last chunk can collide only with one of the same first number: it has one item, and this process has written the
+   * item before it. Other processes may have added items since, and packed them with those before. So the commit also replaces a
+   * record whose value it checks: every append to a tape replaces the record from which the number of its first item follows.
    */
   readonly isNext: boolean;
   /** Blobs that must exist. */
@@ -135,7 +136,7 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
     clock,
     ranges,
     chunks,
-    isNext: last?.count === 1 && options.endOf(last.tape) === last.first && checksValue(records),
+    isNext: last?.count === 1 && options.endOf(last.tape) === last.first && replacesValue(records),
     usedBlobs: hashesOf(blobs.filter(({ bytes }) => !bytes)),
     storedBlobs: hashesOf(blobs.filter(({ bytes }) => bytes)).map((hash) => ({
       hash,
@@ -267,8 +268,8 @@ function groupRecords(
   };
 }
 
-function checksValue({ checks, updates, removals }: RecordLists): boolean {
-  return [checks, updates, removals].some((rows) => rows.some(({ before }) => before !== undefined));
+function replacesValue({ updates }: RecordLists): boolean {
+  return updates.some(({ before }) => before !== undefined);
 }
 
 function sortByKey<Row extends { readonly key: string }>(rows: Row[]): Row[] {
@@ -281,8 +282,7 @@ export function namedKeys(plan: CommitPlan): string[] {
   for (const rows of [plan.checks, plan.updates, plan.inserts, plan.upserts, plan.optional, plan.removals]) {
     for (const { key } of rows) keys.push(key);
   }
-  keys.push(...plan.absent, ...plan.deletes);
-  return keys;
+  return keys.concat(plan.absent, plan.deletes);
 }
 
 /** Rejects a commit that assigns a number twice. */
