@@ -1,8 +1,8 @@
 // Bar charts as SVG, for light and dark pages, without scripts or fonts of their own.
 
-const WIDTH = 760;
+const WIDTH = 800;
 const ROW = 34;
-const LABEL = 270;
+const LABEL = 310;
 const VALUE = 110;
 const TOP = 46;
 
