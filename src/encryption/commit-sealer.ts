@@ -5,7 +5,6 @@
  * record of the same commit, or it is remembered from an earlier one. The session may have been deleted since, and created again
  * with another number. So if the number is only remembered, the commit checks that its data key still exists.
  */
-import { sessionNumberKey, conversationNumberKey } from "../records/index.js";
 import { SavepointError } from "../errors.js";
 import {
   type BlobUse,
@@ -13,24 +12,24 @@ import {
   type Commit,
   type Frame,
   type ItemBatch,
-  type KeyRange,
   type Put,
   type Store,
   type StoredRecord,
 } from "../store/index.js";
 import { LruMap } from "../util/index.js";
+import {
+  confirms,
+  isSealedCheck,
+  newNumbersIn,
+  numbersIn,
+  type SealedCheck,
+  withoutEncryption,
+  withoutRepetition,
+} from "./commit-parts.js";
 import { type DataKey, STORE_KEY } from "./data-key.js";
 import { type DataKeys, type NewDataKey, recordOfDataKey } from "./data-keys.js";
 import { type Frames, keyOf } from "./frames.js";
-import {
-  aroundEncryption,
-  isReadable,
-  isWrittenOnce,
-  type KeySource,
-  keySourceOf,
-  numberInValue,
-  numberOfTape,
-} from "./key-kinds.js";
+import { isReadable, isWrittenOnce, type KeySource, keySourceOf, numberOfTape } from "./key-kinds.js";
 import { tapeBelow } from "./tapes.js";
 
 /** The most sessions and conversations whose numbers are remembered. */
@@ -379,59 +378,6 @@ function newKeysAmong(
   return [...prepared.values()].filter(({ key }) => keys.includes(key));
 }
 
-/** Whether a check of an encrypted record confirms the number of its session or conversation. */
-function confirms(checks: readonly Check[], owner: string): boolean {
-  return checks.some((check) => {
-    if (!isSealedCheck(check)) return false;
-    const source = keySourceOf(check.key);
-    return typeof source !== "number" && source.record === owner;
-  });
-}
-
-type SealedCheck = Extract<Check, { readonly value: string | undefined }> & { readonly value: string };
-
-function isSealedCheck(check: Check): check is SealedCheck {
-  return "value" in check && check.value !== undefined && !isReadable(check.key);
-}
-
-/** The numbers of sessions and conversations that the values of a commit contain, by the keys of their records. */
-function numbersIn({ checks = [], puts = [] }: Commit): Map<string, number> {
-  const numbers = new Map<string, number>();
-  for (const each of [...checks, ...puts]) {
-    const value = "value" in each ? each.value : undefined;
-    const number = value === undefined ? undefined : numberInValue(each.key, value);
-    const source = number === undefined ? undefined : keySourceOf(each.key);
-    if (number !== undefined && typeof source === "object") numbers.set(source.record, number);
-  }
-  return numbers;
-}
-
-/** The numbers that a commit assigns to new sessions and conversations: they have no data key yet. */
-function newNumbersIn({ puts = [] }: Commit): Set<number> {
-  const fresh = new Set<number>();
-  const written = new Set(puts.map(({ key }) => key));
-  for (const { key, value } of puts) {
-    const number = numberInValue(key, value);
-    if (number === undefined) continue;
-    if (written.has(sessionNumberKey(number)) || written.has(conversationNumberKey(number))) fresh.add(number);
-  }
-  return fresh;
-}
-
-/** The parts of what is deleted that are not records of the encryption. A single data key may be deleted. */
-function withoutEncryption(target: string | KeyRange): readonly (string | KeyRange)[] {
-  if (typeof target === "string") return [target];
-  return aroundEncryption(target);
-}
-
 function dataKeyExists(number: number): Check {
   return { key: recordOfDataKey(number), exists: true };
-}
-
-function withoutRepetition(checks: readonly Check[]): readonly Check[] {
-  const seen = new Set<string>();
-  return checks.filter((check) => {
-    const name = JSON.stringify(check);
-    return seen.size < seen.add(name).size;
-  });
 }
