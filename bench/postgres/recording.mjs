@@ -68,7 +68,7 @@ export async function recording(server, { slices, length }) {
           bytes(costs[name]?.wal ?? 0),
         ]),
         notes: [
-          `A bare INSERT is one statement with one parameter that commits by itself; the server waits for its disk. Effects and model calls return 20 bytes, tools and the steps of DBOS Transact ${version} 100. Ratios are medians of those of the slices.`,
+          `A bare INSERT is one statement with one parameter in a transaction of its own; the server waits for its disk. Effects and model calls return 20 bytes, tools and the steps of DBOS Transact ${version} 100. Ratios are medians of those of the slices.`,
           "Statements and bytes of the server's log are those of one, with the packing of what was written, and with what DBOS asks in the background.",
         ],
       },

@@ -52,14 +52,21 @@ it("a single item after the last item of this process is added without a read of
   expect(await store.items([tape])).toMatchObject(["0", "1", "2", "3"].map((json) => ({ json })));
 });
 
-it("an item after the last item of this process conflicts with an item that another process has written there", async () => {
+/** Opens one store twice, as two processes do. */
+async function openTwice(): Promise<[PostgresStore, PostgresStore]> {
   const url = newUrl();
-  const options = { durability: "process" } as const;
-  const [store, other] = [await openPostgresStore(url, options), await openPostgresStore(url, options)];
-  undo.push(
-    () => store.close(),
-    () => other.close(),
-  );
+  const open = async (): Promise<PostgresStore> => {
+    const store = await openPostgresStore(url, { durability: "process" });
+    undo.push(() => store.close());
+    return store;
+  };
+  return [await open(), await open()];
+}
+
+type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
+
+it("an item after the last item of this process conflicts with an item that another process has written there", async () => {
+  const [store, other] = await openTwice();
   await store.commit(write(0, 0, ["0"]));
   await other.commit({
     items: [{ tape: "tape", first: 1, items: ["a", "b"].map((name) => ({ json: `"${name}"`, refs: "" })) }],
@@ -79,13 +86,7 @@ it("an item after the last item of this process conflicts with an item that anot
 });
 
 it("an item conflicts with a packed one of another process, if the commit checks a record without replacing it", async () => {
-  const url = newUrl();
-  const options = { durability: "process" } as const;
-  const [store, other] = [await openPostgresStore(url, options), await openPostgresStore(url, options)];
-  undo.push(
-    () => store.close(),
-    () => other.close(),
-  );
+  const [store, other] = await openTwice();
   const add = (first: number, json: string): ItemBatch[] => [{ tape: "tape", first, items: [{ json, refs: "" }] }];
   await store.commit({ puts: [{ key: "k", value: "0" }], items: add(0, "0") });
   await other.commit({ items: add(1, "1") });
